@@ -1,0 +1,1 @@
+"""The one store: engine, migrations, typed loads, snapshots, freshness and the ledger."""
