@@ -1,0 +1,66 @@
+"""What can go wrong between a person or machine and the desk; each becomes a problem document or an exit code.
+
+    AppError                    status  exit
+    ├── BadRequest               422     2    the words of a call are off
+    │   └── ConfigError          500     2    joulebook.toml or a secret is wrong
+    ├── NotFound                 404     1
+    ├── Unauthenticated          401     1
+    ├── Forbidden                403     1    the role or scope does not allow it
+    ├── Conflict                 409     1    a stale revision, or a state that forbids the command
+    ├── PreconditionRequired     428     1    a command without the revision it saw
+    ├── Unavailable              503     1    the warehouse is locked, corrupt or full
+    └── ConsoleUnreachable       503     1    a console is running but does not answer
+"""
+
+from __future__ import annotations
+
+
+class AppError(Exception):
+    status = 500
+    exit_code = 1
+
+    def __init__(self, message: str, *, fix: str = "", **extra: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return f"{self.message} Fix: {self.fix}" if self.fix else self.message
+
+
+class BadRequest(AppError):
+    status = 422
+    exit_code = 2
+
+
+class ConfigError(BadRequest):
+    status = 500
+
+
+class NotFound(AppError):
+    status = 404
+
+
+class Unauthenticated(AppError):
+    status = 401
+
+
+class Forbidden(AppError):
+    status = 403
+
+
+class Conflict(AppError):
+    status = 409
+
+
+class PreconditionRequired(AppError):
+    status = 428
+
+
+class Unavailable(AppError):
+    status = 503
+
+
+class ConsoleUnreachable(Unavailable):
+    pass

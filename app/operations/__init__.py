@@ -1,0 +1,132 @@
+"""Operations: what the desk can do. Console, API and command line all call these and nothing else.
+
+An operation is a function `(desk, actor, params) -> dict` under a name and a scope. `call` checks the
+scope, validates the parameters, and turns every project error into an AppError; the dict it returns
+is plain JSON data. So a command gives the same answer in the running console and without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from app.errors import AppError, BadRequest, Conflict, Forbidden, NotFound, Unavailable
+from ingest.errors import IngestError
+from warehouse.errors import (
+    SqlRefused,
+    StaleRevision,
+    WarehouseClosed,
+    WarehouseCorrupt,
+    WarehouseError,
+    WarehouseFull,
+    WarehouseLocked,
+)
+
+if TYPE_CHECKING:
+    from app.desk import Desk
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who acts, by which way: channel is console | api | cli | scheduler."""
+
+    name: str
+    role: str  # operator | downstream | reader | system
+    channel: str
+    scopes: frozenset[str] = frozenset()
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes or "*" in self.scopes
+
+
+SYSTEM = Actor("joulebook", "system", "scheduler", frozenset({"*"}))
+
+
+class Params(BaseModel):
+    """Base of all parameters: unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NoParams(Params):
+    pass
+
+
+Handler = Callable[["Desk", Actor, Any], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Operation:
+    name: str
+    scope: str  # read | downstream | operator | local (only the same user on the same machine)
+    params: type[Params]
+    handler: Handler
+    about: str
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def operation(name: str, *, scope: str, params: type[Params] = NoParams) -> Callable[[Handler], Handler]:
+    """Register a handler under `name`."""
+
+    def register(handler: Handler) -> Handler:
+        OPERATIONS[name] = Operation(name, scope, params, handler, (handler.__doc__ or "").strip().splitlines()[0])
+        return handler
+
+    return register
+
+
+def call(desk: Desk, name: str, params: Mapping[str, Any] | Params, actor: Actor) -> dict[str, Any]:
+    """Run one operation as `actor`.
+
+    Raises AppError and nothing else that the project knows: BadRequest for wrong parameters,
+    Forbidden for a missing scope, Unavailable when the warehouse cannot be used.
+    """
+    load_all()
+    found = OPERATIONS.get(name)
+    if found is None:
+        raise NotFound(f"There is no operation {name!r}.", fix=f"use one of {', '.join(sorted(OPERATIONS))}")
+    if not actor.may(found.scope):
+        raise Forbidden(
+            f"{actor.name} may not {found.about[:1].lower()}{found.about[1:].rstrip('.')}: "
+            f"it needs the scope {found.scope!r}.",
+            fix=f"use a token or role with {found.scope!r}",
+        )
+    try:
+        given = params if isinstance(params, found.params) else found.params.model_validate(dict(params))
+    except ValidationError as error:
+        raise BadRequest(sentences(error), fix="correct the named fields") from error
+    try:
+        return found.handler(desk, actor, given)
+    except AppError:
+        raise
+    except (WarehouseError, IngestError) as error:
+        raise as_app_error(error) from error
+
+
+def sentences(error: ValidationError) -> str:
+    """A pydantic error in words: one `field: what` per mistake, without echoing the value."""
+    return "; ".join(
+        f"{'.'.join(str(p) for p in item['loc']) or 'parameters'}: {item['msg'].removeprefix('Value error, ')}"
+        for item in error.errors()
+    )
+
+
+def as_app_error(error: WarehouseError | IngestError) -> AppError:
+    """The AppError that stands for an error of a lower floor."""
+    if isinstance(error, StaleRevision):
+        return Conflict(error.message, fix=error.fix)
+    if isinstance(error, WarehouseLocked | WarehouseCorrupt | WarehouseFull | WarehouseClosed):
+        return Unavailable(error.message, fix=error.fix)
+    if isinstance(error, SqlRefused):
+        return BadRequest(error.message, fix=error.fix)
+    return AppError(str(error) if isinstance(error, IngestError) else error.message, fix=error.fix)
+
+
+def load_all() -> None:
+    """Import every module that registers operations."""
+    from app.operations import ingesting, queries, recommending, routing, sampling, sql, tokens  # noqa: F401

@@ -1,0 +1,260 @@
+"""Configuration: `joulebook.toml` in JOULEBOOK_HOME, over it the environment; secrets never in the file.
+
+Environment: JOULEBOOK_HOME, JOULEBOOK_PORT, and every setting as JOULEBOOK_<SECTION>__<NAME>
+(JOULEBOOK_OFFLINE=true, JOULEBOOK_WAREHOUSE__PATH=...). Secrets come from the environment
+(JOULEBOOK_SECRET_<NAME>) or from `[joulebook]` in `.streamlit/secrets.toml` of the home.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from app.errors import ConfigError
+
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*$")
+
+
+def _seconds(value: Any) -> Any:
+    if isinstance(value, str):
+        match = _DURATION.match(value)
+        if match is None:
+            raise ValueError(f"{value!r} is not a duration; write a number with ms, s, min, h or d, such as '15 min'")
+        return float(match[1]) * _UNITS[match[2]]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError(f"{value!r} has no unit; write it as '{value} s'")
+    return value
+
+
+Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class WarehouseSettings(Section):
+    path: Path = Path("joulebook.duckdb")
+
+
+class ServerSettings(Section):
+    address: str = "127.0.0.1"
+    port: int = Field(8501, ge=1, le=65535)
+
+
+class SampleSettings(Section):
+    load_when_empty: bool = True
+
+
+class Weights(Section):
+    """Weights of the router's score; they are compared, not summed to one."""
+
+    cost: float = Field(0.3, ge=0)
+    eco: float = Field(0.3, ge=0)
+    prof: float = Field(0.4, ge=0)
+
+
+class PolicySettings(Section):
+    context_factor: float = Field(0.75, gt=0, le=1)
+    context_factors: dict[str, float] = Field(default_factory=dict)
+    reserved_output_tokens: int = Field(4096, ge=0)
+    self_eval_min_n: int = Field(10, ge=1)
+    evidence_max_age: Duration = "30 d"  # type: ignore[assignment]
+    tiers: dict[str, int] = Field(default_factory=dict)
+    allowed_access: tuple[str, ...] = ("open",)
+
+
+class Guardrails(Section):
+    """Limits on how eagerly the desk proposes and how long a proposal lives."""
+
+    min_gain: float = Field(0.05, ge=0, lt=1)
+    expires_after: Duration = "7 d"  # type: ignore[assignment]
+    min_dwell: Duration = "30 min"  # type: ignore[assignment]
+    max_changes_per_day: int = Field(20, ge=1)
+    success_margin: float = Field(0.02, ge=0, lt=1)
+    targets: tuple[str, ...] = ("router",)
+
+
+class SourceSettings(Section):
+    kind: str
+    url: str | None = None
+    title: str | None = None
+    enabled: bool = True
+    cadence: Duration | None = None
+    stale_after: Duration | None = None
+    expire_after: Duration | None = None
+    secret: str | None = None  # the name of a secret, sent as a bearer token
+
+
+class PowerSettings(Section):
+    enabled: bool = True
+    period: Duration = "200 ms"  # type: ignore[assignment]
+    window: Duration = "10 s"  # type: ignore[assignment]
+    flush: Duration = "5 s"  # type: ignore[assignment]
+    stale_after: Duration = "60 s"  # type: ignore[assignment]
+
+
+class RoutingSettings(Section):
+    """The incumbent table: what routes today, where nothing has been actuated by the desk yet."""
+
+    incumbent_file: Path | None = None
+    latencies: tuple[Literal["interactive", "batch"], ...] = ("interactive",)
+
+
+class AuthSettings(Section):
+    """Who may do what once sign-in is on: e-mail address -> role."""
+
+    roles: dict[str, Literal["reader", "operator"]] = Field(default_factory=dict)
+
+
+class SqlSettings(Section):
+    timeout: Duration = "10 s"  # type: ignore[assignment]
+    row_cap: int = Field(10_000, ge=1, le=1_000_000)
+
+
+DEFAULT_SOURCES: dict[str, dict[str, Any]] = {
+    "openrouter": {"kind": "openrouter"},
+    "uk-carbon": {"kind": "uk-carbon"},
+    "uk-carbon-forecast": {"kind": "uk-carbon", "url": "https://api.carbonintensity.org.uk/intensity/{now}/fw48h"},
+    "neuralwatt-models": {"kind": "neuralwatt-models", "enabled": False},
+}
+
+
+class Settings(BaseSettings):
+    """All settings; unknown names are refused, each with the file's own words."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="JOULEBOOK_", env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
+    )
+
+    home: Path = Path()
+    offline: bool = False
+    warehouse: WarehouseSettings = WarehouseSettings()
+    server: ServerSettings = ServerSettings()
+    sample: SampleSettings = SampleSettings()
+    weights: Weights = Weights()
+    policy: PolicySettings = PolicySettings()
+    guardrails: Guardrails = Guardrails()
+    sources: dict[str, SourceSettings] = Field(default_factory=dict)
+    power: PowerSettings = PowerSettings()
+    routing: RoutingSettings = RoutingSettings()
+    auth: AuthSettings = AuthSettings()
+    sql: SqlSettings = SqlSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_sources(cls, data: Any) -> Any:
+        """A source of the file is laid over the default of the same name."""
+        if isinstance(data, dict):
+            told = data.get("sources") or {}
+            merged = {name: dict(value) for name, value in DEFAULT_SOURCES.items()}
+            for name, value in told.items():
+                merged[name] = {**merged.get(name, {}), **value} if isinstance(value, dict) else value
+            data = {**data, "sources": merged}
+        return data
+
+    @property
+    def warehouse_path(self) -> Path:
+        return (self.home / self.warehouse.path).absolute()
+
+    @property
+    def state_dir(self) -> Path:
+        """Runtime file, SQL snapshot and other things that may be deleted while nothing runs."""
+        return (self.home / ".joulebook").absolute()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        toml = TomlConfigSettingsSource(settings_cls, config_path(home_dir()))
+        return init_settings, env_settings, toml
+
+
+def home_dir() -> Path:
+    return Path(os.environ.get("JOULEBOOK_HOME") or ".").absolute()
+
+
+def config_path(home: Path) -> Path:
+    return home / "joulebook.toml"
+
+
+# Environment variables that carry our prefix but are no settings.
+_NOT_SETTINGS = ("JOULEBOOK_HOME", "JOULEBOOK_PORT", "JOULEBOOK_REQUIRE_", "JOULEBOOK_SECRET_")
+
+
+def load_settings() -> Settings:
+    """Read file and environment. Raises ConfigError with one sentence per mistake."""
+    home = home_dir()
+    path = config_path(home)
+    overrides: dict[str, Any] = {"home": home}
+    port = os.environ.get("JOULEBOOK_PORT")
+    try:
+        if port:
+            told = tomllib.loads(path.read_text()).get("server", {}) if path.exists() else {}
+            overrides["server"] = {**told, "port": port}
+        return Settings(**overrides)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.", fix="correct that line") from error
+    except ValidationError as error:
+        raise ConfigError(f"The configuration is wrong: {_sentences(error)}.", fix=f"correct {path}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.", fix="check its permissions") from error
+
+
+def _sentences(error: ValidationError) -> str:
+    parts = []
+    for item in error.errors():
+        where = ".".join(str(p) for p in item["loc"])
+        parts.append(f"{where}: {item['msg'].removeprefix('Value error, ')}")
+    return "; ".join(parts)
+
+
+def unknown_environment() -> list[str]:
+    """JOULEBOOK_* variables that set nothing, for `doctor`: a misspelt name is silent otherwise."""
+    known = {f"JOULEBOOK_{name}".upper() for name in Settings.model_fields}
+    return sorted(
+        name
+        for name in os.environ
+        if name.startswith("JOULEBOOK_")
+        and not name.startswith(_NOT_SETTINGS)
+        and name.split("__")[0].upper() not in known
+    )
+
+
+def secret(settings: Settings, name: str) -> SecretStr | None:
+    """A secret by name, from JOULEBOOK_SECRET_<NAME> or `.streamlit/secrets.toml`, or None."""
+    from_env = os.environ.get(f"JOULEBOOK_SECRET_{name.upper().replace('-', '_')}")
+    if from_env:
+        return SecretStr(from_env)
+    value = secrets_file(settings).get("joulebook", {}).get(name)
+    return SecretStr(str(value)) if value else None
+
+
+def secrets_file(settings: Settings) -> dict[str, Any]:
+    """`.streamlit/secrets.toml` of the home as a dict; empty where there is none."""
+    path = settings.home / ".streamlit" / "secrets.toml"
+    if not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, OSError) as error:
+        raise ConfigError(f"{path} cannot be read as TOML.", fix="correct the file") from error
+
+
+def sign_in_configured(settings: Settings) -> bool:
+    """Whether an OpenID Connect provider and at least one operator are set up."""
+    auth = secrets_file(settings).get("auth", {})
+    has_provider = bool(auth.get("client_id")) or any(isinstance(v, dict) and v.get("client_id") for v in auth.values())
+    return has_provider and bool(auth.get("cookie_secret")) and "operator" in settings.auth.roles.values()

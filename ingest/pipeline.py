@@ -1,0 +1,220 @@
+"""One refresh of one source: obtain, land, parse, load, quarantine, and one row that says how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import polars as pl
+
+from ingest.base import Parsed, Payload, Reject
+from ingest.errors import CatalogShrank, IngestError
+from ingest.http import NotModified
+from ingest.kinds import Kind
+from warehouse import landing, loads, runs
+from warehouse.clock import utcnow
+from warehouse.engine import Transaction, Warehouse
+from warehouse.errors import WarehouseError
+from warehouse.tables import frame_schema
+
+Obtain = Callable[[], Payload | NotModified]
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended. rows_in = rows_loaded + rows_unchanged + rows_quarantined whenever it loaded."""
+
+    run_id: str
+    source_id: str
+    kind: str
+    state: str
+    rows_in: int | None = None
+    rows_loaded: int | None = None
+    rows_unchanged: int | None = None
+    rows_quarantined: int | None = None
+    not_modified: bool = False
+    error_class: str | None = None
+    error: str | None = None
+    fix: str | None = None
+    notes: tuple[str, ...] = field(default=())
+    recorded: bool = True
+    transient: bool = False
+
+
+def refresh(warehouse: Warehouse, kind: Kind, source_id: str, obtain: Obtain, *, trigger: str) -> RunOutcome:
+    """Run one refresh; failures become a FAILED outcome, never an exception, and change no data."""
+    try:
+        run = runs.start(warehouse, source_id=source_id, kind=kind.name, trigger=trigger)
+    except WarehouseError as error:
+        return _unrecorded(source_id, kind.name, error)
+    payload: Payload | None = None
+    try:
+        got = obtain()
+        if isinstance(got, NotModified):
+            return _not_modified(warehouse, run)
+        payload = got
+        parsed = kind.parse(payload)
+        if parsed.complete:
+            _refuse_shrinking(warehouse, source_id, parsed)
+        return _store(warehouse, run, payload, parsed)
+    except (IngestError, WarehouseError) as error:
+        return _failed(warehouse, run, payload, error)
+    except Exception as error:  # a defect of ours: recorded like any failure, so that the desk stays up
+        return _failed(warehouse, run, payload, error)
+
+
+def _not_modified(warehouse: Warehouse, run: runs.RunStart) -> RunOutcome:
+    counts = {"rows_in": 0, "rows_loaded": 0, "rows_unchanged": 0, "rows_quarantined": 0}
+    with warehouse.transaction() as tx:
+        runs.finish(tx, run, state="OK", not_modified=True, **counts)
+    return RunOutcome(run.run_id, run.source_id, run.kind, "OK", not_modified=True, **counts)
+
+
+def _refuse_shrinking(warehouse: Warehouse, source_id: str, parsed: Parsed) -> None:
+    """A full listing that is empty or lost more than half is refused whole: more likely a fault than news."""
+    new = parsed.tables[parsed.primary].height
+    old = warehouse.scalar(
+        "SELECT count(*) FROM mart.offer WHERE source_id = $s AND lifecycle <> 'removed'", {"s": source_id}
+    )
+    if new == 0:
+        raise CatalogShrank(
+            f"the catalog lists no usable model ({parsed.rows_in} rows, {parsed.rows_quarantined} refused)",
+            source_id=source_id,
+            field="data",
+            fix="check the source; the last good catalog stays in force and ages",
+        )
+    if new < old / 2:
+        raise CatalogShrank(
+            f"the catalog fell from {old} to {new} models",
+            source_id=source_id,
+            field="data",
+            fix="check the source; if this is true, remove the old offers by importing a file of the new catalog "
+            "under another source name",
+        )
+
+
+def _store(warehouse: Warehouse, run: runs.RunStart, payload: Payload, parsed: Parsed) -> RunOutcome:
+    known_from = utcnow()
+    notes = list(parsed.notes)
+    rejects = list(parsed.rejects)
+    with warehouse.transaction() as tx:
+        landed = _land(tx, run, payload)
+        primary: loads.Loaded | None = None
+        for table, frame in parsed.tables.items():
+            done = loads.load(tx, table, frame, source_id=run.source_id, run_id=run.run_id, known_from=known_from)
+            if table == parsed.primary:
+                primary = done
+            elif done.loaded:
+                notes.append(f"{table}: {done.loaded} new or changed")
+            rejects += _conflicts(table, done.conflicts, whole=table == parsed.primary)
+        assert primary is not None
+        if parsed.complete and parsed.primary == "core.offer":
+            removed = _mark_removed(tx, run, payload, parsed.tables["core.offer"], known_from)
+            if removed:
+                notes.append(f"{removed} offers are no longer listed")
+        runs.quarantine(tx, run, landed.payload_id, [asdict(r) for r in rejects])
+        counts: dict[str, Any] = {
+            "rows_in": parsed.rows_in,
+            "rows_loaded": primary.loaded,
+            "rows_unchanged": primary.unchanged,
+            "rows_quarantined": parsed.rows_quarantined + primary.conflicts.height,
+        }
+        state = "PARTIAL" if rejects else "OK"
+        runs.finish(tx, run, state=state, payload_id=landed.payload_id, data_at=parsed.data_at, **counts)
+    return RunOutcome(run.run_id, run.source_id, run.kind, state, notes=tuple(notes), **counts)
+
+
+def _land(tx: Transaction, run: runs.RunStart, payload: Payload) -> landing.Landed:
+    return landing.land(
+        tx,
+        source_id=run.source_id,
+        kind=payload.kind,
+        url=payload.url,
+        fetched_at=payload.fetched_at,
+        body=payload.body,
+        run_id=run.run_id,
+        http_status=payload.http_status,
+        content_type=payload.content_type,
+        etag=payload.etag,
+        last_modified=payload.last_modified,
+    )
+
+
+def _conflicts(table: str, rows: pl.DataFrame, *, whole: bool) -> list[Reject]:
+    key = loads.SPECS[table].key
+    return [
+        Reject(
+            reason=f"the same {', '.join(key)} came twice with different values; the first was kept",
+            natural_key=" / ".join(str(row[k]) for k in key),
+            field=", ".join(key),
+            raw=str(row),
+            whole_row=whole,
+        )
+        for row in rows.iter_rows(named=True)
+    ]
+
+
+def _mark_removed(
+    tx: Transaction, run: runs.RunStart, payload: Payload, offers: pl.DataFrame, known_from: Any
+) -> int:
+    """A full listing speaks about what it leaves out, too."""
+    in_force = tx.query(
+        "SELECT * FROM mart.offer WHERE source_id = $s AND lifecycle <> 'removed'", {"s": run.source_id}
+    )
+    gone = in_force.join(offers.select("provider", "offer_id"), on=["provider", "offer_id"], how="anti")
+    if gone.is_empty():
+        return 0
+    names = list(frame_schema("core.offer"))
+    frame = gone.with_columns(
+        pl.lit("removed").alias("lifecycle"),
+        pl.lit(payload.fetched_at).cast(pl.Datetime("us")).alias("valid_from"),
+        pl.lit(None).cast(pl.Datetime("us")).alias("valid_to"),
+    ).select(names)
+    done = loads.load(tx, "core.offer", frame, source_id=run.source_id, run_id=run.run_id, known_from=known_from)
+    return done.loaded
+
+
+def _failed(warehouse: Warehouse, run: runs.RunStart, payload: Payload | None, error: Exception) -> RunOutcome:
+    message = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+    where = ": ".join(p for p in (run.source_id, getattr(error, "field", "")) if p)
+    outcome = RunOutcome(
+        run.run_id,
+        run.source_id,
+        run.kind,
+        "FAILED",
+        error_class=type(error).__name__,
+        error=f"{where}: {message}",
+        fix=getattr(error, "fix", "") or None,
+        transient=bool(getattr(error, "transient", False)),
+    )
+    try:
+        with warehouse.transaction() as tx:
+            payload_id = _land(tx, run, payload).payload_id if payload is not None else None
+            runs.finish(
+                tx,
+                run,
+                state="FAILED",
+                payload_id=payload_id,
+                error_class=outcome.error_class,
+                error_text=outcome.error,
+                error_fix=outcome.fix,
+            )
+    except WarehouseError as second:
+        return _unrecorded(run.source_id, run.kind, second)
+    return outcome
+
+
+def _unrecorded(source_id: str, kind: str, error: WarehouseError) -> RunOutcome:
+    """The warehouse itself refused: told to the caller, because it cannot be stored."""
+    return RunOutcome(
+        "",
+        source_id,
+        kind,
+        "FAILED",
+        error_class=type(error).__name__,
+        error=error.message,
+        fix=error.fix or None,
+        recorded=False,
+        transient=error.transient,
+    )

@@ -1,0 +1,49 @@
+"""Keys, declared once: unique indexes on the native file, data-quality queries everywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warehouse.tables import tables
+
+if TYPE_CHECKING:
+    from warehouse.engine import Transaction, Warehouse
+
+# `index` False: checked by query only, because an index over so many rows costs more than it protects.
+KEYS: dict[str, tuple[tuple[str, ...], bool]] = {
+    "landing.payload": (("payload_id",), True),
+    "ops.source": (("source_id",), True),
+    "ops.run": (("run_id",), True),
+    "ops.quarantine": (("quarantine_id",), True),
+    "ops.api_token": (("token_id",), True),
+    "core.offer": (("provider", "offer_id", "valid_from", "known_from"), True),
+    "core.price": (("provider", "offer_id", "component", "min_prompt_tokens", "valid_from", "known_from"), False),
+    "core.tariff": (("provider", "account", "basis", "source_id", "valid_from", "known_from"), True),
+    "core.usage": (("provider", "account", "usage_key"), False),
+    "core.energy_observation": (("observation_id",), False),
+    "core.device": (("device_uuid",), True),
+    "core.power_sample": (("device_uuid", "sampled_at", "source_id"), False),
+    "core.grid_intensity": (("zone", "source_id", "signal", "basis", "start_at", "is_forecast", "known_from"), False),
+    "core.score": (("model", "category", "component", "source_id", "valid_from", "known_from"), True),
+    "core.published_point": (("dataset", "policy"), True),
+    "core.policy_version": (("policy_id",), True),
+    "ledger.event": (("seq",), True),
+}
+
+
+def create_keys(tx: Transaction) -> None:
+    for table, (columns, index) in KEYS.items():
+        if index and table in tables():
+            name = table.replace(".", "_") + "_key"
+            tx.execute(f"CREATE UNIQUE INDEX IF NOT EXISTS {name} ON {table} ({', '.join(columns)})")
+
+
+def broken_keys(warehouse: Warehouse) -> list[str]:
+    """Tables whose declared key is not unique, as sentences; empty when all hold."""
+    found = []
+    for table, (columns, _) in KEYS.items():
+        names = ", ".join(columns)
+        n = warehouse.scalar(f"SELECT count(*) FROM (SELECT {names} FROM {table} GROUP BY ALL HAVING count(*) > 1)")
+        if n:
+            found.append(f"{table}: {n} keys ({names}) occur more than once")
+    return found

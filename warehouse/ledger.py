@@ -1,0 +1,182 @@
+"""The ledger: append-only, hash-chained events, with its head anchored outside the file.
+
+hash(n) = sha256(canonical JSON of event n without `hash`, with prev_hash = hash(n - 1)).
+An edited, dropped, inserted or reordered event breaks the chain; a cut tail, or a chain rewritten
+from some point on, no longer contains the anchored head.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from warehouse.clock import utcnow
+from warehouse.engine import Transaction, Warehouse
+from warehouse.ids import canonical_json, content_hash, uuid7
+from warehouse.tables import columns
+
+GENESIS = "0" * 64
+_COLUMNS = [c.name for c in columns("ledger.event")]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One fact of the ledger; `body` is canonical JSON text."""
+
+    seq: int
+    event_id: str
+    happened_at: datetime
+    kind: str
+    subject: str
+    revision: int | None
+    actor: str
+    role: str
+    channel: str
+    idempotency_key: str | None
+    body: str
+    prev_hash: str
+    hash: str
+
+    @property
+    def data(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.body)
+        return loaded
+
+
+@dataclass(frozen=True)
+class Verification:
+    ok: bool
+    events: int
+    head: str
+    problems: list[str] = field(default_factory=list)
+
+
+def _digest(row: dict[str, Any]) -> str:
+    return content_hash({k: v for k, v in row.items() if k != "hash"})
+
+
+def append(
+    tx: Transaction,
+    *,
+    kind: str,
+    subject: str,
+    body: dict[str, Any],
+    actor: str,
+    role: str,
+    channel: str,
+    revision: int | None = None,
+    idempotency_key: str | None = None,
+    at: datetime | None = None,
+) -> Event:
+    """Add one event at the head of the chain, within the caller's transaction."""
+    last = tx.query("SELECT seq, hash FROM ledger.event ORDER BY seq DESC LIMIT 1")
+    seq, prev = (last.item(0, 0) + 1, last.item(0, 1)) if last.height else (1, GENESIS)
+    row: dict[str, Any] = {
+        "seq": seq,
+        "event_id": uuid7(),
+        "happened_at": at or utcnow(),
+        "kind": kind,
+        "subject": subject,
+        "revision": revision,
+        "actor": actor,
+        "role": role,
+        "channel": channel,
+        "idempotency_key": idempotency_key,
+        "body": canonical_json(body),
+        "prev_hash": prev,
+    }
+    row["hash"] = _digest(row)
+    schema = {c.name: c.polars for c in columns("ledger.event")}
+    tx.append("ledger.event", pl.DataFrame([row], schema=schema, orient="row"))
+    return Event(**row)
+
+
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM ledger.event"
+
+
+def events(
+    source: Warehouse | Transaction, *, subject: str | None = None, kind: str | None = None, after_seq: int = 0
+) -> list[Event]:
+    """Events in order of seq, of one subject or kind where given."""
+    clauses, params = ["seq > $after"], {"after": after_seq}
+    if subject is not None:
+        clauses.append("subject = $subject")
+        params["subject"] = subject  # type: ignore[assignment]
+    if kind is not None:
+        clauses.append("kind = $kind")
+        params["kind"] = kind  # type: ignore[assignment]
+    frame = source.query(f"{_SELECT} WHERE {' AND '.join(clauses)} ORDER BY seq", params)
+    return [Event(**row) for row in frame.iter_rows(named=True)]
+
+
+def by_idempotency_key(source: Warehouse | Transaction, key: str) -> list[Event]:
+    """The events that a command with this key has written, oldest first."""
+    frame = source.query(f"{_SELECT} WHERE idempotency_key = $key ORDER BY seq", {"key": key})
+    return [Event(**row) for row in frame.iter_rows(named=True)]
+
+
+# the anchor -----------------------------------------------------------------------------------
+
+
+def anchor_path(warehouse: Warehouse) -> Path:
+    return warehouse.path.with_name(warehouse.path.name + ".head")
+
+
+def anchor(warehouse: Warehouse) -> None:
+    """Write the head of the chain beside the warehouse, atomically. Called after each commit that appended."""
+    head = warehouse.query("SELECT seq, hash FROM ledger.event ORDER BY seq DESC LIMIT 1")
+    if not head.height:
+        return
+    path = anchor_path(warehouse)
+    temporary = path.with_name(path.name + ".tmp")
+    # A full disk must not undo a committed event: the anchor then lags, which verify allows.
+    with contextlib.suppress(OSError):
+        temporary.write_text(json.dumps({"seq": head.item(0, 0), "hash": head.item(0, 1)}))
+        os.replace(temporary, path)
+
+
+def verify(warehouse: Warehouse) -> Verification:
+    """Walk the chain and compare it with the anchor; every break becomes one sentence."""
+    problems: list[str] = []
+    prev, expected, hashes = GENESIS, 1, {0: GENESIS}
+    for event in events(warehouse, after_seq=-(2**62)):
+        row = asdict(event)
+        if event.seq != expected:
+            problems.append(f"event {event.seq} follows {expected - 1}: {_gap(event.seq, expected)}")
+            expected = event.seq
+        if event.prev_hash != prev:
+            problems.append(f"event {event.seq} does not continue the event before it (dropped, inserted or reordered)")
+        if _digest(row) != event.hash:
+            problems.append(f"event {event.seq} ({event.kind} of {event.subject}) was edited after it was written")
+        hashes[event.seq] = event.hash
+        prev, expected = event.hash, expected + 1
+    count = len(hashes) - 1
+    problems += _against_anchor(warehouse, hashes)
+    return Verification(ok=not problems, events=count, head=prev, problems=problems)
+
+
+def _gap(seq: int, expected: int) -> str:
+    return f"{seq - expected} events are missing" if seq > expected else "numbers repeat or run backwards"
+
+
+def _against_anchor(warehouse: Warehouse, hashes: dict[int, str]) -> list[str]:
+    path = anchor_path(warehouse)
+    if not path.exists():
+        return [f"the anchor {path.name} is missing although there are events"] if len(hashes) > 1 else []
+    try:
+        told = json.loads(path.read_text())
+        seq, digest = int(told["seq"]), str(told["hash"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return [f"the anchor {path.name} cannot be read"]
+    if seq not in hashes:
+        return [f"the anchor names event {seq}, which is not in the ledger: the tail was cut, or an old copy restored"]
+    if hashes[seq] != digest:
+        return [f"event {seq} differs from the anchor: the chain was rewritten"]
+    return []

@@ -1,0 +1,162 @@
+"""Typed loads: frames into core tables, so that loading the same thing twice changes nothing.
+
+Three ways, by what a table is:
+- `versions`: bitemporal tables; a row is added only where it differs from the version in force.
+- `merge`:    facts with a natural key; a changed row is a restatement and replaces the old one.
+- `append`:   streams whose producer never repeats itself (power samples).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+import polars as pl
+
+from warehouse.engine import Transaction
+from warehouse.errors import SchemaMismatch
+from warehouse.tables import LOADER_COLUMNS, columns, frame_schema
+
+
+class Mode(StrEnum):
+    VERSIONS = "versions"
+    MERGE = "merge"
+    APPEND = "append"
+
+
+@dataclass(frozen=True)
+class Spec:
+    mode: Mode
+    key: tuple[str, ...]
+    time: str | None = None  # the column that dates a version in the world, where the key does not
+    ignore: frozenset[str] = frozenset()  # columns that may change without being news
+
+
+SPECS: dict[str, Spec] = {
+    "core.offer": Spec(Mode.VERSIONS, ("provider", "offer_id"), "valid_from"),
+    "core.price": Spec(Mode.VERSIONS, ("provider", "offer_id", "component", "min_prompt_tokens"), "valid_from"),
+    "core.tariff": Spec(
+        Mode.VERSIONS, ("provider", "account", "basis", "source_id"), "valid_from", frozenset({"n", "residual_relative"})
+    ),
+    "core.score": Spec(Mode.VERSIONS, ("model", "category", "component", "source_id"), "valid_from"),
+    "core.grid_intensity": Spec(
+        Mode.VERSIONS, ("zone", "source_id", "signal", "basis", "start_at", "is_forecast"), None
+    ),
+    "core.usage": Spec(Mode.MERGE, ("provider", "account", "usage_key")),
+    "core.energy_observation": Spec(Mode.MERGE, ("observation_id",)),
+    "core.published_point": Spec(Mode.MERGE, ("dataset", "policy")),
+    "core.device": Spec(Mode.MERGE, ("device_uuid",)),
+    "core.power_sample": Spec(Mode.APPEND, ("device_uuid", "sampled_at")),
+}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """rows offered = loaded + unchanged + conflicting; `conflicts` are rows whose key came twice, differently."""
+
+    loaded: int
+    unchanged: int
+    conflicts: pl.DataFrame
+
+
+def load(
+    tx: Transaction, table: str, frame: pl.DataFrame, *, source_id: str, run_id: str, known_from: datetime
+) -> Loaded:
+    """Load `frame` into `table` within the caller's transaction.
+
+    Raises SchemaMismatch when the frame's columns are not exactly those of the table.
+    """
+    spec = SPECS.get(table)
+    if spec is None:
+        raise SchemaMismatch(f"There is no load for {table}.", fix=f"use one of {', '.join(sorted(SPECS))}")
+    _check_columns(table, frame)
+    if frame.is_empty():
+        return Loaded(0, 0, frame)
+    stamped = {"source_id": source_id, "run_id": run_id, "known_from": known_from}
+    present = {c.name for c in columns(table)}
+    rows = frame.with_columns(*(pl.lit(v).alias(k) for k, v in stamped.items() if k in present))
+    if spec.mode is Mode.APPEND:
+        return Loaded(tx.append(table, rows), 0, rows.clear())
+    rows, repeated, conflicts = _dedupe(rows, table, spec)
+    with tx.staged(rows) as staged:
+        changed = _versions(tx, table, spec, staged) if spec.mode is Mode.VERSIONS else _merge(tx, table, spec, staged)
+    return Loaded(changed, rows.height - changed + repeated, conflicts)
+
+
+def _check_columns(table: str, frame: pl.DataFrame) -> None:
+    schema = frame_schema(table)
+    if dict(frame.schema) != schema:
+        wrong = [n for n in schema if frame.schema.get(n) != schema[n]] + [n for n in frame.columns if n not in schema]
+        raise SchemaMismatch(
+            f"A frame for {table} has wrong columns or types: {', '.join(wrong)}.",
+            fix="build it with warehouse.tables.frame",
+        )
+
+
+def _content(table: str, spec: Spec) -> list[str]:
+    """The columns whose change makes a new version."""
+    skip = {*spec.key, spec.time, *spec.ignore} | LOADER_COLUMNS
+    return [c.name for c in columns(table) if c.name not in skip]
+
+
+def _hash_sql(table: str, spec: Spec, alias: str) -> str:
+    packed = ", ".join(f"{name} := {alias}.{name}" for name in _content(table, spec))
+    return f"sha256(CAST(to_json(struct_pack({packed})) AS VARCHAR))"
+
+
+def _dedupe(rows: pl.DataFrame, table: str, spec: Spec) -> tuple[pl.DataFrame, int, pl.DataFrame]:
+    """One row per key (the first); identical repeats are counted, differing ones handed back."""
+    key = [*spec.key, *([spec.time] if spec.time else [])]
+    if not rows.select(pl.struct(key).is_duplicated().any()).item():
+        return rows, 0, rows.clear()
+    content = _content(table, spec)
+    distinct = rows.unique(subset=[*key, *content], keep="first", maintain_order=True)
+    first = distinct.unique(subset=key, keep="first", maintain_order=True)
+    conflicts = distinct.join(first.select([*key, *content]), on=[*key, *content], how="anti", nulls_equal=True)
+    return first, rows.height - distinct.height, conflicts
+
+
+def _insert_columns(table: str) -> tuple[list[str], str | None]:
+    names = [c.name for c in columns(table)]
+    digest = next((n for n in ("content_sha256", "row_sha256") if n in names), None)
+    return [n for n in names if n != digest], digest
+
+
+def _versions(tx: Transaction, table: str, spec: Spec, staged: str) -> int:
+    """Insert the staged rows that differ from the version in force at their own time."""
+    names, digest = _insert_columns(table)
+    on = " AND ".join(f"c.{k} = s.{k}" for k in spec.key)
+    before = f" AND c.{spec.time} <= s.{spec.time}" if spec.time else ""
+    order = f"(c.{spec.time}, c.known_from)" if spec.time else "c.known_from"
+    listed = ", ".join(f"s.{n}" for n in names)
+    return tx.execute(f"""
+        INSERT INTO {table} ({", ".join(names)}, {digest})
+        WITH s AS (SELECT *, row_number() OVER () AS row_, {_hash_sql(table, spec, "t")} AS digest_ FROM {staged} t),
+        in_force AS (
+          SELECT s.row_, arg_max(c.{digest}, {order}) AS digest_
+          FROM s JOIN {table} c ON {on}{before} GROUP BY s.row_
+        )
+        SELECT {listed}, s.digest_ FROM s LEFT JOIN in_force f USING (row_)
+        WHERE f.digest_ IS DISTINCT FROM s.digest_ ORDER BY s.row_
+    """)
+
+
+def _merge(tx: Transaction, table: str, spec: Spec, staged: str) -> int:
+    """Insert new keys, replace changed rows, leave equal ones; the rows inserted or replaced."""
+    names, digest = _insert_columns(table)
+    on = " AND ".join(f"t.{k} = s.{k}" for k in spec.key)
+    all_names = [*names, *([digest] if digest else [])]
+    if digest:
+        source = f"(SELECT *, {_hash_sql(table, spec, 'x')} AS {digest} FROM {staged} x)"
+        changed = f"t.{digest} <> s.{digest}"
+    else:
+        source = staged
+        compared = [n for n in names if n not in {*spec.key, *LOADER_COLUMNS}]
+        changed = "(" + " OR ".join(f"t.{n} IS DISTINCT FROM s.{n}" for n in compared) + ")"
+    updates = ", ".join(f"{n} = s.{n}" for n in all_names if n not in spec.key)
+    return tx.execute(f"""
+        MERGE INTO {table} t USING {source} s ON ({on})
+        WHEN MATCHED AND {changed} THEN UPDATE SET {updates}
+        WHEN NOT MATCHED THEN INSERT ({", ".join(all_names)}) VALUES ({", ".join(f"s.{n}" for n in all_names)})
+    """)

@@ -1,0 +1,53 @@
+-- The versions in force, for people. Policies use their own as-of SQL over core.
+
+CREATE OR REPLACE VIEW mart.offer AS
+SELECT * EXCLUDE (rank_) FROM (
+  SELECT *, row_number() OVER (PARTITION BY provider, offer_id ORDER BY valid_from DESC, known_from DESC) AS rank_
+  FROM core.offer
+) WHERE rank_ = 1;
+
+CREATE OR REPLACE VIEW mart.price AS
+SELECT * EXCLUDE (rank_) FROM (
+  SELECT *, row_number() OVER (
+    PARTITION BY provider, offer_id, component, min_prompt_tokens ORDER BY valid_from DESC, known_from DESC) AS rank_
+  FROM core.price
+) WHERE rank_ = 1;
+
+CREATE OR REPLACE VIEW mart.tariff AS
+SELECT *, lead(valid_from) OVER (
+  PARTITION BY provider, account, basis, source_id ORDER BY valid_from) AS superseded_at
+FROM (
+  SELECT *, row_number() OVER (
+    PARTITION BY provider, account, basis, source_id, valid_from ORDER BY known_from DESC) AS rank_
+  FROM core.tariff
+) WHERE rank_ = 1;
+
+CREATE OR REPLACE VIEW mart.grid_intensity AS
+SELECT * EXCLUDE (rank_) FROM (
+  SELECT *, row_number() OVER (
+    PARTITION BY zone, source_id, signal, basis, start_at, is_forecast ORDER BY known_from DESC) AS rank_
+  FROM core.grid_intensity
+) WHERE rank_ = 1;
+
+-- Per model and workload: totals over all attempts, so that failures and retries weigh in.
+-- energy figures only over one evidence class; coverage says how many requests had energy at all.
+CREATE OR REPLACE VIEW mart.model_usage AS
+SELECT
+  provider, requested_offer AS offer_id, workload, evidence_class,
+  count(*) AS billed_rows,
+  sum(requests) AS requests,
+  sum(attempts) AS attempts,
+  sum(successes) AS successes,
+  sum(energy_j) AS energy_j,
+  sum(energy_j) / nullif(sum(CASE WHEN energy_j IS NOT NULL THEN successes END), 0) AS energy_j_per_success,
+  sum(billed_cost_usd) AS billed_cost_usd,
+  CAST(sum(CASE WHEN billed_cost_usd IS NOT NULL THEN billed_cost_usd END) AS DOUBLE)
+    / nullif(sum(CASE WHEN billed_cost_usd IS NOT NULL THEN successes END), 0) AS billed_cost_usd_per_success,
+  sum(carbon_g) AS carbon_g,
+  sum(carbon_g) / nullif(sum(CASE WHEN carbon_g IS NOT NULL THEN successes END), 0) AS carbon_g_per_success,
+  CAST(sum(requests_with_energy) AS DOUBLE) / nullif(sum(requests), 0) AS energy_coverage,
+  min(period_start_at) AS first_at,
+  max(period_end_at) AS last_at
+FROM core.usage
+WHERE grain = 'request'
+GROUP BY provider, requested_offer, workload, evidence_class;
