@@ -50,7 +50,7 @@ class ServerSettings(Section):
 
 
 class SampleSettings(Section):
-    load_when_empty: bool = True
+    load_when_empty: bool | None = None  # None: only while there is no joulebook.toml
 
 
 class Weights(Section):

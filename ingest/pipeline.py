@@ -42,7 +42,9 @@ class RunOutcome:
     transient: bool = False
 
 
-def refresh(warehouse: Warehouse, kind: Kind, source_id: str, obtain: Obtain, *, trigger: str) -> RunOutcome:
+def refresh(
+    warehouse: Warehouse, kind: Kind, source_id: str, obtain: Obtain, *, trigger: str, accept_shrink: bool = False
+) -> RunOutcome:
     """Run one refresh; failures become a FAILED outcome, never an exception, and change no data."""
     try:
         run = runs.start(warehouse, source_id=source_id, kind=kind.name, trigger=trigger)
@@ -55,7 +57,7 @@ def refresh(warehouse: Warehouse, kind: Kind, source_id: str, obtain: Obtain, *,
             return _not_modified(warehouse, run)
         payload = got
         parsed = kind.parse(payload)
-        if parsed.complete:
+        if parsed.complete and not accept_shrink:
             _refuse_shrinking(warehouse, source_id, parsed)
         return _store(warehouse, run, payload, parsed)
     except (IngestError, WarehouseError) as error:
@@ -75,7 +77,9 @@ def _refuse_shrinking(warehouse: Warehouse, source_id: str, parsed: Parsed) -> N
     """A full listing that is empty or lost more than half is refused whole: more likely a fault than news."""
     new = parsed.tables[parsed.primary].height
     old = warehouse.scalar(
-        "SELECT count(*) FROM mart.offer WHERE source_id = $s AND lifecycle <> 'removed'", {"s": source_id}
+        "SELECT count(*) FROM mart.offer WHERE lifecycle <> 'removed' "
+        "AND list_contains($providers, provider) AND (source_id LIKE 'sample:%') = ($s LIKE 'sample:%')",
+        {"providers": _providers(parsed), "s": source_id},
     )
     if new == 0:
         raise CatalogShrank(
@@ -89,9 +93,13 @@ def _refuse_shrinking(warehouse: Warehouse, source_id: str, parsed: Parsed) -> N
             f"the catalog fell from {old} to {new} models",
             source_id=source_id,
             field="data",
-            fix="check the source; if this is true, remove the old offers by importing a file of the new catalog "
-            "under another source name",
+            fix="check the source; the last good catalog stays in force and ages. If the smaller catalog is true, "
+            "import it with `joulebook import KIND FILE --accept-shrink`",
         )
+
+
+def _providers(parsed: Parsed) -> list[str]:
+    return parsed.tables["core.offer"]["provider"].unique().sort().to_list()
 
 
 def _store(warehouse: Warehouse, run: runs.RunStart, payload: Payload, parsed: Parsed) -> RunOutcome:
@@ -155,12 +163,12 @@ def _conflicts(table: str, rows: pl.DataFrame, *, whole: bool) -> list[Reject]:
     ]
 
 
-def _mark_removed(
-    tx: Transaction, run: runs.RunStart, payload: Payload, offers: pl.DataFrame, known_from: Any
-) -> int:
+def _mark_removed(tx: Transaction, run: runs.RunStart, payload: Payload, offers: pl.DataFrame, known_from: Any) -> int:
     """A full listing speaks about what it leaves out, too."""
     in_force = tx.query(
-        "SELECT * FROM mart.offer WHERE source_id = $s AND lifecycle <> 'removed'", {"s": run.source_id}
+        "SELECT * FROM mart.offer WHERE lifecycle <> 'removed' AND valid_from <= $at "
+        "AND list_contains($providers, provider) AND (source_id LIKE 'sample:%') = ($s LIKE 'sample:%')",
+        {"providers": offers["provider"].unique().to_list(), "s": run.source_id, "at": payload.fetched_at},
     )
     gone = in_force.join(offers.select("provider", "offer_id"), on=["provider", "offer_id"], how="anti")
     if gone.is_empty():

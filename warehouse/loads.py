@@ -37,7 +37,10 @@ SPECS: dict[str, Spec] = {
     "core.offer": Spec(Mode.VERSIONS, ("provider", "offer_id"), "valid_from"),
     "core.price": Spec(Mode.VERSIONS, ("provider", "offer_id", "component", "min_prompt_tokens"), "valid_from"),
     "core.tariff": Spec(
-        Mode.VERSIONS, ("provider", "account", "basis", "source_id"), "valid_from", frozenset({"n", "residual_relative"})
+        Mode.VERSIONS,
+        ("provider", "account", "basis", "source_id"),
+        "valid_from",
+        frozenset({"n", "residual_relative"}),
     ),
     "core.score": Spec(Mode.VERSIONS, ("model", "category", "component", "source_id"), "valid_from"),
     "core.grid_intensity": Spec(
@@ -124,7 +127,10 @@ def _insert_columns(table: str) -> tuple[list[str], str | None]:
 
 
 def _versions(tx: Transaction, table: str, spec: Spec, staged: str) -> int:
-    """Insert the staged rows that differ from the version in force at their own time."""
+    """Insert the staged rows that differ from the version in force at their own time.
+
+    Sample and real versions are compared apart, so that removing the sample never takes a real row along.
+    """
     names, digest = _insert_columns(table)
     on = " AND ".join(f"c.{k} = s.{k}" for k in spec.key)
     before = f" AND c.{spec.time} <= s.{spec.time}" if spec.time else ""
@@ -135,7 +141,8 @@ def _versions(tx: Transaction, table: str, spec: Spec, staged: str) -> int:
         WITH s AS (SELECT *, row_number() OVER () AS row_, {_hash_sql(table, spec, "t")} AS digest_ FROM {staged} t),
         in_force AS (
           SELECT s.row_, arg_max(c.{digest}, {order}) AS digest_
-          FROM s JOIN {table} c ON {on}{before} GROUP BY s.row_
+          FROM s JOIN {table} c ON {on}{before} AND (c.source_id LIKE 'sample:%') = (s.source_id LIKE 'sample:%')
+          GROUP BY s.row_
         )
         SELECT {listed}, s.digest_ FROM s LEFT JOIN in_force f USING (row_)
         WHERE f.digest_ IS DISTINCT FROM s.digest_ ORDER BY s.row_

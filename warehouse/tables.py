@@ -18,7 +18,9 @@ import polars as pl
 from warehouse.errors import SchemaMismatch
 
 _TABLE = re.compile(r"CREATE TABLE (?P<name>\w+\.\w+) \((?P<body>.*?)^\);", re.S | re.M)
-_COLUMN = re.compile(r"^\s+(?P<name>\w+)\s+(?P<type>[A-Z]+(?:\(\d+,\d+\))?)(?P<not_null> NOT NULL)?,?\s*(?:--\s*(?P<about>.*))?$")
+_COLUMN = re.compile(
+    r"^\s+(?P<name>\w+)\s+(?P<type>[A-Z]+(?:\(\d+,\d+\))?)(?P<not_null> NOT NULL)?,?\s*(?:--\s*(?P<about>.*))?$"
+)
 
 _POLARS: dict[str, pl.DataType] = {
     "VARCHAR": pl.String(),

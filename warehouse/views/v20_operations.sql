@@ -1,17 +1,21 @@
 -- Freshness per source: a failed refresh never makes anything younger.
 
 CREATE OR REPLACE MACRO mart.freshness_at(instant) AS TABLE
-WITH attempts AS (
-  SELECT source_id,
+WITH payloads AS (
+  SELECT payload_id, fetched_at FROM landing.payload
+), attempts AS (
+  -- A file is as old as the file, not as its import.
+  SELECT r.source_id,
          max(started_at) AS last_attempt_at,
-         max(CASE WHEN state IN ('OK', 'PARTIAL') THEN finished_at END) AS last_success_at,
+         max(CASE WHEN state IN ('OK', 'PARTIAL')
+             THEN CASE WHEN s.transport = 'file' THEN p.fetched_at ELSE finished_at END END) AS last_success_at,
          arg_max(state, started_at) AS last_state,
          arg_max(coalesce(error_text, ''), started_at) AS last_error,
          arg_max(coalesce(error_fix, ''), started_at) AS last_fix,
          max(CASE WHEN state IN ('OK', 'PARTIAL') THEN data_at END) AS data_at
-  FROM ops.run
+  FROM ops.run r JOIN ops.source s USING (source_id) LEFT JOIN payloads p USING (payload_id)
   WHERE started_at <= instant AND state NOT IN ('SKIPPED', 'MISSED')
-  GROUP BY source_id
+  GROUP BY r.source_id
 ), aged AS (
   SELECT s.source_id, s.kind, s.title, s.transport, s.is_sample, s.enabled, s.cadence_s, s.stale_after_s,
          s.expire_after_s, a.last_attempt_at, a.last_success_at, a.last_state, a.last_error, a.last_fix, a.data_at,

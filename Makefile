@@ -1,0 +1,43 @@
+# The two commands of README: `make up` and `make test`. Everything else is made of the same parts.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: up install dev lint test bench docs clean
+
+up: install
+	exec $(BIN)/joulebook up
+
+install: $(VENV)/.installed
+
+# Locked, hashed, no index named: pip's own configuration says where packages come from.
+$(VENV)/.installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "joulebook needs Python 3.11 to 3.13; %s is %s. Fix: make PYTHON=python3.12 ..." % (sys.executable, sys.version.split()[0]))'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+dev: $(VENV)/.dev
+
+$(VENV)/.dev: $(VENV)/.installed requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+lint: dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: dev
+	$(BIN)/joulebook bench all --output bench.json
+
+docs: dev
+	$(BIN)/python -m docs.build --check
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,131 @@
+"""Refresh a source now, import a file, list the sources."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ingest.http import NotModified
+from ingest.kinds import KINDS, kind
+from pydantic import Field, field_validator
+
+from app.desk import Desk
+from app.errors import BadRequest, Conflict
+from app.operations import Actor, NoParams, Params, operation
+from app.operations.plain import plain_rows
+from app.sources import POWER_SOURCE, fetch_source, file_payload, http_source
+from ingest.base import Payload
+from ingest.pipeline import RunOutcome, refresh
+from warehouse.clock import parse_utc
+from warehouse.freshness import freshness
+from warehouse.runs import SourceRow, register_source
+
+_busy: set[tuple[int, str]] = set()
+_busy_lock = threading.Lock()
+
+
+@contextmanager
+def _alone(desk: Desk, source_id: str) -> Iterator[None]:
+    """A source is never refreshed twice at once."""
+    mark = (id(desk), source_id)
+    with _busy_lock:
+        if mark in _busy:
+            raise Conflict(f"The source {source_id!r} is being refreshed right now.", fix="wait for that run to end")
+        _busy.add(mark)
+    try:
+        yield
+    finally:
+        with _busy_lock:
+            _busy.discard(mark)
+
+
+def outcome_dict(desk: Desk, outcome: RunOutcome) -> dict[str, Any]:
+    """A run's outcome as plain data; one that could not be stored is kept in memory for the Sources page."""
+    told = {**asdict(outcome), "notes": list(outcome.notes)}
+    if not outcome.recorded:
+        desk.unrecorded = [*desk.unrecorded[-49:], told]
+    return told
+
+
+class RunParams(Params):
+    source: str
+
+
+@operation("ingest.run", scope="operator", params=RunParams)
+def run(desk: Desk, actor: Actor, params: RunParams) -> dict[str, Any]:
+    """Refresh a source now."""
+    if params.source == POWER_SOURCE:
+        raise BadRequest(
+            "The power sampler runs by itself and is not fetched.", fix="see its state with `joulebook ingest list`"
+        )
+    source = http_source(desk, params.source)
+    trigger = "schedule" if actor.role == "system" else "manual"
+    with _alone(desk, source.source_id):
+        outcome = refresh(
+            desk.warehouse, source.kind, source.source_id, lambda: fetch_source(desk, source), trigger=trigger
+        )
+    return outcome_dict(desk, outcome)
+
+
+class ImportParams(Params):
+    kind: str
+    path: str
+    source: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$")
+    fetched_at: datetime | None = None
+    accept_shrink: bool = False
+
+    @field_validator("fetched_at", mode="before")
+    @classmethod
+    def _utc(cls, value: Any) -> Any:
+        return parse_utc(value, what="fetched_at") if isinstance(value, str) else value
+
+    @field_validator("source")
+    @classmethod
+    def _not_sample(cls, value: str | None) -> str | None:
+        if value is not None and value.startswith("sample:"):
+            raise ValueError("the prefix 'sample:' is kept for sample data")
+        return value
+
+
+@operation("import", scope="local", params=ImportParams)
+def import_file(desk: Desk, actor: Actor, params: ImportParams) -> dict[str, Any]:
+    """Import a file of one of the kinds."""
+    found = kind(params.kind)
+    if not found.importable:
+        raise BadRequest(f"The kind {found.name!r} is not imported from files.", fix=f"use one of {importable()}")
+    source_id = params.source or f"file:{found.name}"
+    payload = file_payload(Path(params.path), found, source_id, params.fetched_at)
+    row = SourceRow(
+        source_id, found.name, f"{found.title} (file)", "file", None, None, found.stale_after_s, 8 * found.stale_after_s
+    )
+
+    def obtain() -> Payload | NotModified:
+        return payload
+
+    with _alone(desk, source_id):
+        with desk.warehouse.transaction() as tx:
+            register_source(tx, row)
+        outcome = refresh(
+            desk.warehouse, found, source_id, obtain, trigger="import", accept_shrink=params.accept_shrink
+        )
+    return outcome_dict(desk, outcome)
+
+
+def importable() -> str:
+    return ", ".join(sorted(name for name, k in KINDS.items() if k.importable))
+
+
+@operation("ingest.list", scope="read", params=NoParams)
+def list_sources(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
+    """List the sources with their freshness and next run."""
+    rows = plain_rows(freshness(desk.warehouse))
+    next_runs = desk.jobs.next_runs() if desk.jobs is not None else {}
+    for row in rows:
+        row["next_run_at"] = next_runs.get(row["source_id"])
+    power = asdict(desk.sampler.status()) if desk.sampler is not None else None
+    return {"sources": rows, "power": power, "unrecorded": desk.unrecorded}

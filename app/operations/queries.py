@@ -1,0 +1,58 @@
+"""Questions about the desk itself: is the ledger whole, what ran, what was refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from app.desk import Desk
+from app.operations import Actor, NoParams, Params, operation
+from app.operations.plain import plain_rows
+from warehouse import ledger
+from warehouse.constraints import broken_keys
+
+
+@operation("verify", scope="read", params=NoParams)
+def verify(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
+    """Verify the ledger's hash chain, its anchor, and the declared keys."""
+    told = ledger.verify(desk.warehouse)
+    keys = broken_keys(desk.warehouse)
+    return {
+        "ok": told.ok and not keys,
+        "events": told.events,
+        "head": told.head,
+        "problems": [*told.problems, *keys],
+    }
+
+
+class ListParams(Params):
+    source: str | None = None
+    limit: int = Field(50, ge=1, le=10_000)
+
+
+@operation("runs", scope="read", params=ListParams)
+def runs(desk: Desk, actor: Actor, params: ListParams) -> dict[str, Any]:
+    """List the latest runs, newest first."""
+    frame = desk.warehouse.query(
+        "SELECT * FROM ops.run WHERE $source IS NULL OR source_id = $source ORDER BY started_at DESC, run_id LIMIT $n",
+        {"source": params.source, "n": params.limit},
+    )
+    return {"runs": plain_rows(frame)}
+
+
+@operation("quarantine", scope="read", params=ListParams)
+def quarantine(desk: Desk, actor: Actor, params: ListParams) -> dict[str, Any]:
+    """List quarantined rows, newest first."""
+    frame = desk.warehouse.query(
+        "SELECT * FROM ops.quarantine WHERE $source IS NULL OR source_id = $source "
+        "ORDER BY quarantined_at DESC, row_no, quarantine_id LIMIT $n",
+        {"source": params.source, "n": params.limit},
+    )
+    return {"quarantine": plain_rows(frame)}
+
+
+@operation("ping", scope="read", params=NoParams)
+def ping(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
+    """Answer, so that a command knows this console is its own."""
+    return {"ok": True, "started_at": desk.started_at.isoformat() + "Z", "home": str(desk.settings.home)}

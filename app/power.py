@@ -1,0 +1,78 @@
+"""The power sampler of a serving process: its batches become rows, its state becomes a run."""
+
+from __future__ import annotations
+
+import polars as pl
+import structlog
+
+from app.desk import Desk
+from app.sources import POWER_SOURCE
+from ingest.errors import DeviceError
+from ingest.power.nvml import Nvml
+from ingest.power.sampler import PowerSampler
+from warehouse import loads, runs
+from warehouse.clock import utcnow
+
+log = structlog.get_logger("joulebook.power")
+
+
+class PowerSink:
+    """Stores a batch in one transaction and keeps the run row of this process up to date with it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._run: runs.RunStart | None = None
+        self._rows = 0
+
+    def __call__(self, samples: pl.DataFrame, observations: pl.DataFrame, devices: pl.DataFrame) -> None:
+        warehouse = self._desk.warehouse
+        if self._run is None:
+            self._run = runs.start(warehouse, source_id=POWER_SOURCE, kind="nvml", trigger="schedule")
+        run, known_from = self._run, utcnow()
+        total = self._rows + samples.height
+        with warehouse.transaction() as tx:
+            for table, frame in (
+                ("core.device", devices),
+                ("core.power_sample", samples),
+                ("core.energy_observation", observations),
+            ):
+                loads.load(tx, table, frame, source_id=POWER_SOURCE, run_id=run.run_id, known_from=known_from)
+            runs.finish(
+                tx,
+                run,
+                state="OK",
+                rows_in=total,
+                rows_loaded=total,
+                rows_unchanged=0,
+                rows_quarantined=0,
+                data_at=known_from,
+            )
+        self._rows = total
+
+
+def start_power(desk: Desk) -> None:
+    """Start sampling, or record in words why this host cannot."""
+    power = desk.settings.power
+    if not power.enabled:
+        return
+    try:
+        backend = Nvml()
+        backend.open()
+    except DeviceError as error:
+        run = runs.start(desk.warehouse, source_id=POWER_SOURCE, kind="nvml", trigger="schedule")
+        with desk.warehouse.transaction() as tx:
+            runs.finish(
+                tx,
+                run,
+                state="FAILED",
+                error_class=type(error).__name__,
+                error_text=error.message,
+                error_fix=error.fix or None,
+            )
+        log.info("power sampling is off", reason=error.message)
+        return
+    sampler = PowerSampler(
+        backend, period_s=power.period, window_s=power.window, flush_s=power.flush, sink=PowerSink(desk)
+    )
+    sampler.start()
+    desk.sampler = sampler

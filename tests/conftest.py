@@ -1,0 +1,32 @@
+"""Fixtures that every test may use; no test touches the caller's home or configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from warehouse.engine import Warehouse
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Each test has a JOULEBOOK_HOME of its own and none of the caller's JOULEBOOK_* settings."""
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("JOULEBOOK_") and not name.startswith("JOULEBOOK_REQUIRE_"):
+            monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("JOULEBOOK_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
+    """An empty warehouse with its schema."""
+    opened = Warehouse.open(tmp_path / "warehouse.duckdb")
+    yield opened
+    opened.close()
