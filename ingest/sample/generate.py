@@ -1,0 +1,46 @@
+"""Assembles the sample payloads, each in the wire format of its kind."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from ingest.base import Payload
+from ingest.sample.catalog import models_document
+from ingest.sample.completions import completion
+from ingest.sample.grid import factors_csv
+from ingest.sample.organic import organic_runs
+from ingest.sample.published import published_document
+from ingest.sample.reference import reference_runs
+
+
+def sample_payloads(now: datetime) -> list[Payload]:
+    """Catalog, grid factors, completions and published points, as of `now` (naive UTC).
+
+    The same `now` gives the same bytes; another `now` moves timestamps and nothing else.
+    """
+    instant = now.replace(microsecond=0)
+    runs = sorted([*reference_runs(instant), *organic_runs(instant)], key=lambda r: (r.started_at, r.run_id))
+    lines = "".join(_json(completion(run)) + "\n" for run in runs)
+    return [
+        _payload("catalog", "neuralwatt-models", "application/json", _json(models_document()), instant),
+        _payload("grid", "grid-factors", "text/csv", factors_csv(instant), instant),
+        _payload("completions", "neuralwatt-completions", "application/x-ndjson", lines, instant),
+        _payload("published", "published-points", "application/json", _json(published_document()), instant),
+    ]
+
+
+def _payload(name: str, kind: str, content_type: str, body: str, now: datetime) -> Payload:
+    return Payload(
+        source_id=f"sample:{name}",
+        kind=kind,
+        url=f"generated://sample/{name}",
+        fetched_at=now,
+        body=body.encode(),
+        content_type=content_type,
+    )
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
