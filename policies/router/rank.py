@@ -72,7 +72,10 @@ class _Filtered:
                 self.basis = Basis.LIST_PRICE
                 self.frame = with_reasons(candidates, request, parameters, self.basis)
         self.eligible = self.frame.filter(passes())
-        self.out = self.frame.filter(~passes())
+        self.excluded = tuple(
+            Excluded(self._figures(row, None), _reasons(row))
+            for row in self.frame.filter(~passes()).sort("offer_id", "provider").iter_rows(named=True)
+        )
         self.hand_back = None if self.eligible.height else self._hand_back()
 
     def ranking(self, category: str, incumbent: str | None) -> Ranking:
@@ -89,11 +92,18 @@ class _Filtered:
             seed=parameters.seed,
             incumbent=incumbent,
             eligible=self._scored(category, incumbent),
-            excluded=tuple(
-                Excluded(self._figures(row, category), _reasons(row))
-                for row in self.out.sort("offer_id", "provider").iter_rows(named=True)
-            ),
+            excluded=self._excluded(category),
             hand_back=self.hand_back,
+        )
+
+    def _excluded(self, category: str) -> tuple[Excluded, ...]:
+        """The excluded with their proficiency in `category`; the rest of them is the same in every category."""
+        proficiency_of = self.candidates.proficiency_of
+        known = [proficiency_of(e.figures.offer_id, e.figures.base_model, category) for e in self.excluded]
+        if not any(p is not None for p in known):
+            return self.excluded
+        return tuple(
+            replace(e, figures=replace(e.figures, proficiency=p)) for e, p in zip(self.excluded, known, strict=True)
         )
 
     def _scored(self, category: str, incumbent: str | None) -> tuple[Scored, ...]:
@@ -113,7 +123,7 @@ class _Filtered:
         )
         return tuple(
             Scored(
-                self._figures(row, category),
+                self._figures(row, row["proficiency"]),
                 row["score"],
                 Parts(row["cost_score"], row["eco_score"], row["prof_score"]),
                 _warnings(row),
@@ -136,7 +146,7 @@ class _Filtered:
         return f"none of the {fit.height} candidates that pass the other filters {why}; ranked by list price"
 
     def _hand_back(self) -> HandBack:
-        first = Counter(_reasons(row)[0].code for row in self.out.iter_rows(named=True))
+        first = Counter(e.first_reason.code for e in self.excluded)
         counts = tuple((code, first[code]) for code in ORDER if first[code])
         asked = self.request
         others = self.frame.filter(passes(tuple(code for code in ORDER if code != CONTEXT)))
@@ -157,14 +167,14 @@ class _Filtered:
             )
         return HandBack(message, counts)
 
-    def _figures(self, row: Mapping[str, Any], category: str) -> Figures:
+    def _figures(self, row: Mapping[str, Any], proficiency: float | None) -> Figures:
         copied = {name: row[name] for name in _COPIED}
         return Figures(
             **copied,
             cost_interval_usd=_interval(row, "cost") if self.basis is Basis.MEASURED else None,
             carbon_interval_g=_interval(row, "carbon"),
             energy_interval_j=_interval(row, "energy"),
-            proficiency=self.candidates.proficiency_of(row["offer_id"], row["base_model"], category),
+            proficiency=proficiency,
         )
 
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 
 from policies.router import (
+    CATEGORIES,
     Parameters,
     Request,
     Weights,
@@ -189,3 +190,12 @@ def test_one_reference_run_gives_a_mean_without_an_interval(world: World) -> Non
     assert interval is not None
     assert figures.cost_usd is not None
     assert interval.low < float(figures.cost_usd) < interval.high
+
+
+def test_excluded_candidates_show_their_proficiency_too(world: World) -> None:
+    model(world, "m", usd="0.0001", energy_j=45.0, carbon_g=0.001)
+    model(world, "gone", usd="0.0001", energy_j=45.0, carbon_g=0.001, lifecycle="removed")
+    world.insert("core.score", [score("gone", "debugging", "leaderboard", 0.9)])
+    table = routing_table(world.snapshot(), DEFAULT, tiers=[1])
+    shown = {category: d.excluded[0].figures.proficiency for (category, _), d in table.decisions.items()}
+    assert shown == {c: 0.9 if c == "debugging" else None for c in CATEGORIES}
