@@ -37,7 +37,7 @@ bench: dev
 	$(BIN)/joulebook bench all --output bench.json
 
 docs: dev
-	$(BIN)/python -m docs.build --check
+	$(BIN)/python -m docs.build
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

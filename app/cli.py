@@ -18,6 +18,7 @@ from app import cli_print as out
 from app.client import Client
 from app.errors import AppError
 from app.settings import load_settings
+from warehouse.ids import uuid7
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -144,10 +145,12 @@ def rank(
 
 @recommend.command("list")
 def recommend_list(
-    state: Annotated[str | None, typer.Option(help="Only this state, such as PROPOSED.")] = None, json_: Json = False
+    state: Annotated[str | None, typer.Option(help="Only this state, such as PROPOSED.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Closed ones too.")] = False,
+    json_: Json = False,
 ) -> None:
     """List the recommendations."""
-    out.recommendations(ask("recommend.list", {"state": state}), as_json=json_)
+    out.recommendations(ask("recommend.list", {"state": state, "include_closed": all_}), as_json=json_)
 
 
 @recommend.command("show")
@@ -165,7 +168,9 @@ def _command(name: str, id: str, revision: int | None, reason: str | None, as_js
     with Client(load_settings()) as client:
         if revision is None:
             revision = client.call("recommend.show", {"id": id})["revision"]
-        told = client.call(f"recommend.{name}", {"id": id, "revision": revision, "reason": reason})
+        # One key per call of the command: a retry inside the client cannot count twice.
+        params = {"id": id, "revision": revision, "reason": reason, "idempotency_key": uuid7()}
+        told = client.call(f"recommend.{name}", params)
     out.recommendation(told, as_json=as_json)
 
 
@@ -190,7 +195,7 @@ def recommend_rollback(id: str, revision: Revision = None, reason: Reason = None
 @recommend.command("refresh")
 def recommend_refresh(json_: Json = False) -> None:
     """Compare the incumbent routing table with the ranked one now."""
-    out.recommendations(ask("recommend.refresh"), as_json=json_)
+    out.refreshed(ask("recommend.refresh"), as_json=json_)
 
 
 @app.command()

@@ -151,8 +151,7 @@ def _driver(settings: Settings) -> dict[str, str]:
         return _check("power", "ok", "power.enabled = false: no GPU power is sampled")
     backend = Nvml()
     try:
-        backend.open()
-        return _check("power", "ok", f"{len(backend.devices())} NVIDIA devices")
+        return _check("power", "ok", f"{len(backend.open())} NVIDIA devices")
     except DeviceError as error:
         return _check("power", "ok", f"{error.message}: no GPU power from this host")
     finally:

@@ -1,15 +1,15 @@
 """What can go wrong between a person or machine and the desk; each becomes a problem document or an exit code.
 
-    AppError                    status  exit
-    ├── BadRequest               422     2    the words of a call are off
-    │   └── ConfigError          500     2    joulebook.toml or a secret is wrong
-    ├── NotFound                 404     1
-    ├── Unauthenticated          401     1
-    ├── Forbidden                403     1    the role or scope does not allow it
-    ├── Conflict                 409     1    a stale revision, or a state that forbids the command
-    ├── PreconditionRequired     428     1    a command without the revision it saw
-    ├── Unavailable              503     1    the warehouse is locked, corrupt or full
-    └── ConsoleUnreachable       503     1    a console is running but does not answer
+AppError                    status  exit
+├── BadRequest               422     2    the words of a call are off
+│   └── ConfigError          500     2    joulebook.toml or a secret is wrong
+├── NotFound                 404     1
+├── Unauthenticated          401     1
+├── Forbidden                403     1    the role or scope does not allow it
+├── Conflict                 409     1    a stale revision, or a state that forbids the command
+├── PreconditionRequired     428     1    a command without the revision it saw
+├── Unavailable              503     1    the warehouse is locked, corrupt or full
+└── ConsoleUnreachable       503     1    a console is running but does not answer
 """
 
 from __future__ import annotations

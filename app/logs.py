@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 _SECRET = re.compile(
-    r"(?i)(bearer\s+|jbk_|(?:api[_-]?key|token|secret|password|authorization)[\"']?\s*[=:]\s*[\"']?)([A-Za-z0-9._~+/=-]{6,})"
+    r"(?i)(bearer\s+|jbk_|(?:api[_-]?key|token|secret|password|authorization)[\"']?\s*[=:]\s*[\"']?(?:bearer\s+)?)([A-Za-z0-9._~+/=-]{6,})"
 )
 
 

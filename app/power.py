@@ -51,12 +51,12 @@ class PowerSink:
 
 
 def start_power(desk: Desk) -> None:
-    """Start sampling, or record in words why this host cannot."""
+    """Start sampling; where this host cannot, record why in words. A driver that comes later is found later."""
     power = desk.settings.power
     if not power.enabled:
         return
+    backend = Nvml()
     try:
-        backend = Nvml()
         backend.open()
     except DeviceError as error:
         run = runs.start(desk.warehouse, source_id=POWER_SOURCE, kind="nvml", trigger="schedule")
@@ -69,10 +69,10 @@ def start_power(desk: Desk) -> None:
                 error_text=error.message,
                 error_fix=error.fix or None,
             )
-        log.info("power sampling is off", reason=error.message)
-        return
-    sampler = PowerSampler(
-        backend, period_s=power.period, window_s=power.window, flush_s=power.flush, sink=PowerSink(desk)
+        log.info("no GPU power for now", reason=error.message)
+    finally:
+        backend.close()
+    desk.sampler = PowerSampler(
+        backend, PowerSink(desk), period_s=power.period, window_s=power.window, flush_s=power.flush
     )
-    sampler.start()
-    desk.sampler = sampler
+    desk.sampler.start()

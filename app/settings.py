@@ -37,86 +37,124 @@ Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0)]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
 
 
 class WarehouseSettings(Section):
     path: Path = Path("joulebook.duckdb")
+    """The warehouse file, relative to the home."""
 
 
 class ServerSettings(Section):
     address: str = "127.0.0.1"
+    """Where the console listens; beyond loopback sign-in must be configured."""
     port: int = Field(8501, ge=1, le=65535)
+    """Port of console and API; JOULEBOOK_PORT overrides it."""
 
 
 class SampleSettings(Section):
     load_when_empty: bool | None = None  # None: only while there is no joulebook.toml
+    """Load sample data into an empty warehouse at start; unset: only while there is no joulebook.toml."""
 
 
 class Weights(Section):
     """Weights of the router's score; they are compared, not summed to one."""
 
     cost: float = Field(0.3, ge=0)
+    """Weight of measured dollars."""
     eco: float = Field(0.3, ge=0)
+    """Weight of measured carbon."""
     prof: float = Field(0.4, ge=0)
+    """Weight of proficiency in the category."""
 
 
 class PolicySettings(Section):
     context_factor: float = Field(0.75, gt=0, le=1)
+    """Share of the advertised context window that is relied on."""
     context_factors: dict[str, float] = Field(default_factory=dict)
+    """The same per base model or offer, over the general one."""
     reserved_output_tokens: int = Field(4096, ge=0)
+    """Tokens kept free for the answer."""
     self_eval_min_n: int = Field(10, ge=1)
+    """Self-evaluations needed before they outweigh the leaderboard (0.7 to 0.3)."""
     evidence_max_age: Duration = "30 d"  # type: ignore[assignment]
+    """Older reference measurements do not steer decisions."""
     tiers: dict[str, int] = Field(default_factory=dict)
+    """Capability tier (1 to 3) per base model, over the shipped ones."""
     allowed_access: tuple[str, ...] = ("open",)
+    """Access levels that this account has: open, gated, canary."""
 
 
 class Guardrails(Section):
     """Limits on how eagerly the desk proposes and how long a proposal lives."""
 
     min_gain: float = Field(0.05, ge=0, lt=1)
+    """Smallest relative gain worth a recommendation."""
     expires_after: Duration = "7 d"  # type: ignore[assignment]
+    """A proposal that nobody approves expires after this."""
     min_dwell: Duration = "30 min"  # type: ignore[assignment]
+    """A cell that was changed stays for at least this long."""
     max_changes_per_day: int = Field(20, ge=1)
+    """Most cells that proposals may change per day."""
     success_margin: float = Field(0.02, ge=0, lt=1)
+    """Largest acceptable loss of success rate, as a fraction."""
     targets: tuple[str, ...] = ("router",)
+    """Names of the downstream targets that must carry out a change."""
 
 
 class SourceSettings(Section):
     kind: str
+    """Kind of payload; see docs/sources.md."""
     url: str | None = None
+    """Where to fetch it; {now} stands for the present minute. Default: that of the kind."""
     title: str | None = None
+    """What the Sources page calls it."""
     enabled: bool = True
+    """Whether it is fetched."""
     cadence: Duration | None = None
+    """Time between two fetches; default: that of the kind."""
     stale_after: Duration | None = None
+    """Age after which its data is stale; default: that of the kind."""
     expire_after: Duration | None = None
+    """Age after which its data is expired; default: that of the kind."""
     secret: str | None = None  # the name of a secret, sent as a bearer token
+    """Name of a secret that is sent as a bearer token."""
 
 
 class PowerSettings(Section):
     enabled: bool = True
+    """Whether GPU power of this host is sampled."""
     period: Duration = "200 ms"  # type: ignore[assignment]
+    """Time between two readings."""
     window: Duration = "10 s"  # type: ignore[assignment]
+    """Length of an energy observation."""
     flush: Duration = "5 s"  # type: ignore[assignment]
+    """Readings are stored this often."""
     stale_after: Duration = "60 s"  # type: ignore[assignment]
+    """Power without a stored reading for this long is stale."""
 
 
 class RoutingSettings(Section):
     """The incumbent table: what routes today, where nothing has been actuated by the desk yet."""
 
     incumbent_file: Path | None = None
+    """JSON file of the routing table in force before the desk changed anything."""
     latencies: tuple[Literal["interactive", "batch"], ...] = ("interactive",)
+    """Latency classes that the routing table has rows for."""
 
 
 class AuthSettings(Section):
     """Who may do what once sign-in is on: e-mail address -> role."""
 
     roles: dict[str, Literal["reader", "operator"]] = Field(default_factory=dict)
+    """E-mail address of a signed-in person to role."""
 
 
 class SqlSettings(Section):
     timeout: Duration = "10 s"  # type: ignore[assignment]
+    """A statement of the SQL lab is stopped after this."""
     row_cap: int = Field(10_000, ge=1, le=1_000_000)
+    """Most rows that a statement returns."""
 
 
 DEFAULT_SOURCES: dict[str, dict[str, Any]] = {
@@ -131,11 +169,18 @@ class Settings(BaseSettings):
     """All settings; unknown names are refused, each with the file's own words."""
 
     model_config = SettingsConfigDict(
-        env_prefix="JOULEBOOK_", env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
+        env_prefix="JOULEBOOK_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        use_attribute_docstrings=True,
     )
 
     home: Path = Path()
+    """JOULEBOOK_HOME: where configuration, warehouse and state live."""
     offline: bool = False
+    """No outgoing call is made."""
     warehouse: WarehouseSettings = WarehouseSettings()
     server: ServerSettings = ServerSettings()
     sample: SampleSettings = SampleSettings()

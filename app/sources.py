@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.http import NotModified, fetch
-from ingest.kinds import Kind, kind
+from ingest.kinds import Kind, expand_url, kind
 
 from app.errors import BadRequest, NotFound
 from app.settings import SourceSettings, secret
@@ -61,15 +61,20 @@ def http_source_of(source_id: str, told: SourceSettings) -> HttpSource:
             f"The source {source_id!r} has no URL, and the kind {found.name!r} has no default.",
             fix=f"set [sources.{source_id}] url in joulebook.toml",
         )
-    stale = told.stale_after or found.stale_after_s
+    cadence = told.cadence or found.cadence_s
+    if cadence is None:
+        raise BadRequest(
+            f"The source {source_id!r} has no cadence, and the kind {found.name!r} has no default.",
+            fix=f"set [sources.{source_id}] cadence, such as '1 h'",
+        )
     return HttpSource(
         source_id,
         found,
         url,
         told.title or found.title,
-        told.cadence or found.cadence_s,
-        stale,
-        told.expire_after or 8 * stale,
+        cadence,
+        told.stale_after or found.stale_after_s,
+        told.expire_after or max(found.expire_after_s, told.stale_after or 0.0),
         told.enabled,
         told.secret,
     )
@@ -125,7 +130,7 @@ def fetch_source(desk: Desk, source: HttpSource) -> Payload | NotModified:
             )
         headers["Authorization"] = f"Bearer {value.get_secret_value()}"
     return fetch(
-        source.url.replace("{now}", f"{utcnow():%Y-%m-%dT%H:%MZ}"),
+        expand_url(source.url, utcnow()),
         source_id=source.source_id,
         kind=source.kind.name,
         headers=headers,

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import polars as pl
+
 from ingest.base import Parser
-from ingest.billing import neuralwatt_completions, neuralwatt_usage
+from ingest.billing import derive, neuralwatt_completions, neuralwatt_usage
 from ingest.catalog import neuralwatt, openrouter
 from ingest.errors import UnknownKind
 from ingest.grid import static_factors, uk_carbon
+from ingest.sample import published
+from warehouse.engine import Transaction
 
 _MIB = 2**20
 _HOUR_S = 3600.0
 _DAY_S = 24 * _HOUR_S
+
+
+Derive = Callable[[Transaction, str], Mapping[str, pl.DataFrame]]
+"""Frames per table that follow from what a source has loaded; called within the transaction of the load."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,12 @@ class Kind:
     default_url: str | None = None  # may hold {now}, see expand_url
     cadence_s: float | None = None
     min_rows: int = 1
+    derive: Derive | None = None  # what follows from the loaded facts of a source; called after each load
+
+    @property
+    def importable(self) -> bool:
+        """Whether `joulebook import` takes files of this kind."""
+        return "file" in self.transports
 
 
 _ALL = (
@@ -75,6 +90,7 @@ _ALL = (
         transports=("file", "http"),
         max_bytes=32 * _MIB,
         provider=neuralwatt_usage.PROVIDER,
+        derive=derive.tariffs_of_source,
         stale_after_s=7 * _DAY_S,
         expire_after_s=60 * _DAY_S,
     ),
@@ -108,6 +124,16 @@ _ALL = (
         docs="CSV or JSON list: zone, year, basis, source and one intensity column with its unit in the name",
         transports=("file", "http"),
         max_bytes=16 * _MIB,
+        stale_after_s=366 * _DAY_S,
+        expire_after_s=5 * 366 * _DAY_S,
+    ),
+    Kind(
+        name="published-points",
+        title="Published routing policies",
+        parse=published.parse,
+        docs="points of a publication (JSON): policy, accuracy, J, s and W per query; never a measurement of ours",
+        transports=("generated",),
+        max_bytes=1 * _MIB,
         stale_after_s=366 * _DAY_S,
         expire_after_s=5 * 366 * _DAY_S,
     ),

@@ -11,7 +11,7 @@ import polars as pl
 from ingest.base import Parsed, Payload, Reject
 from ingest.errors import CatalogShrank, IngestError
 from ingest.http import NotModified
-from ingest.kinds import Kind
+from ingest.kinds import Derive, Kind
 from warehouse import landing, loads, runs
 from warehouse.clock import utcnow
 from warehouse.engine import Transaction, Warehouse
@@ -59,7 +59,7 @@ def refresh(
         parsed = kind.parse(payload)
         if parsed.complete and not accept_shrink:
             _refuse_shrinking(warehouse, source_id, parsed)
-        return _store(warehouse, run, payload, parsed)
+        return _store(warehouse, run, payload, parsed, kind.derive)
     except (IngestError, WarehouseError) as error:
         return _failed(warehouse, run, payload, error)
     except Exception as error:  # a defect of ours: recorded like any failure, so that the desk stays up
@@ -67,7 +67,7 @@ def refresh(
 
 
 def _not_modified(warehouse: Warehouse, run: runs.RunStart) -> RunOutcome:
-    counts = {"rows_in": 0, "rows_loaded": 0, "rows_unchanged": 0, "rows_quarantined": 0}
+    counts: dict[str, Any] = {"rows_in": 0, "rows_loaded": 0, "rows_unchanged": 0, "rows_quarantined": 0}
     with warehouse.transaction() as tx:
         runs.finish(tx, run, state="OK", not_modified=True, **counts)
     return RunOutcome(run.run_id, run.source_id, run.kind, "OK", not_modified=True, **counts)
@@ -102,7 +102,9 @@ def _providers(parsed: Parsed) -> list[str]:
     return parsed.tables["core.offer"]["provider"].unique().sort().to_list()
 
 
-def _store(warehouse: Warehouse, run: runs.RunStart, payload: Payload, parsed: Parsed) -> RunOutcome:
+def _store(
+    warehouse: Warehouse, run: runs.RunStart, payload: Payload, parsed: Parsed, derive: Derive | None
+) -> RunOutcome:
     known_from = utcnow()
     notes = list(parsed.notes)
     rejects = list(parsed.rejects)
@@ -117,6 +119,10 @@ def _store(warehouse: Warehouse, run: runs.RunStart, payload: Payload, parsed: P
                 notes.append(f"{table}: {done.loaded} new or changed")
             rejects += _conflicts(table, done.conflicts, whole=table == parsed.primary)
         assert primary is not None
+        for table, frame in (derive(tx, run.source_id) if derive is not None else {}).items():
+            done = loads.load(tx, table, frame, source_id=run.source_id, run_id=run.run_id, known_from=known_from)
+            if done.loaded:
+                notes.append(f"{table}: {done.loaded} new or changed")
         if parsed.complete and parsed.primary == "core.offer":
             removed = _mark_removed(tx, run, payload, parsed.tables["core.offer"], known_from)
             if removed:

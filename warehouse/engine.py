@@ -6,6 +6,7 @@ single-row commits are 700 times slower than batches, and a DuckDB file admits o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -283,7 +284,5 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _rollback(cursor: duckdb.DuckDBPyConnection) -> None:
-    try:
+    with contextlib.suppress(duckdb.Error):  # DuckDB may have ended the transaction itself
         cursor.execute("ROLLBACK")
-    except duckdb.Error:
-        pass  # DuckDB has already ended the transaction itself

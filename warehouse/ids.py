@@ -48,9 +48,7 @@ def _plain(value: Any) -> Any:
 
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys, no spaces and exact decimals; NaN and infinity are refused."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain
-    )
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
 
 
 def content_hash(value: Any) -> str:

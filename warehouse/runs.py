@@ -91,9 +91,7 @@ def abort_orphans(warehouse: Warehouse) -> int:
         )
 
 
-def quarantine(
-    tx: Transaction, run: RunStart, payload_id: str | None, rejects: Iterable[Mapping[str, Any]]
-) -> int:
+def quarantine(tx: Transaction, run: RunStart, payload_id: str | None, rejects: Iterable[Mapping[str, Any]]) -> int:
     """Keep refused rows with their reason; the same refusal of the same payload is kept once."""
     now = utcnow()
     rows = []

@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 from app.desk import Desk
 from app.errors import BadRequest, Conflict
 from app.operations import Actor, NoParams, Params, operation
-from app.operations.plain import plain_rows
+from app.operations.plain import plain, plain_rows
 from app.sources import POWER_SOURCE, fetch_source, file_payload, http_source
 from ingest.base import Payload
 from ingest.pipeline import RunOutcome, refresh
@@ -101,7 +101,7 @@ def import_file(desk: Desk, actor: Actor, params: ImportParams) -> dict[str, Any
     source_id = params.source or f"file:{found.name}"
     payload = file_payload(Path(params.path), found, source_id, params.fetched_at)
     row = SourceRow(
-        source_id, found.name, f"{found.title} (file)", "file", None, None, found.stale_after_s, 8 * found.stale_after_s
+        source_id, found.name, f"{found.title} (file)", "file", None, None, found.stale_after_s, found.expire_after_s
     )
 
     def obtain() -> Payload | NotModified:
@@ -127,5 +127,5 @@ def list_sources(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     next_runs = desk.jobs.next_runs() if desk.jobs is not None else {}
     for row in rows:
         row["next_run_at"] = next_runs.get(row["source_id"])
-    power = asdict(desk.sampler.status()) if desk.sampler is not None else None
+    power = plain(asdict(desk.sampler.status())) if desk.sampler is not None else None
     return {"sources": rows, "power": power, "unrecorded": desk.unrecorded}

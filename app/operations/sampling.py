@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ingest.kinds import kind
@@ -11,6 +12,7 @@ from app.errors import AppError
 from app.operations import Actor, NoParams, operation
 from app.operations.ingesting import outcome_dict
 from app.operations.recommending import refresh_recommendations, withdraw_sample
+from ingest.base import Payload
 from ingest.pipeline import refresh
 from ingest.sample import sample_payloads
 from warehouse import ledger
@@ -57,7 +59,7 @@ def load(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
                 )
         for payload in payloads:
             outcome = refresh(
-                desk.warehouse, kind(payload.kind), payload.source_id, lambda p=payload: p, trigger="sample"
+                desk.warehouse, kind(payload.kind), payload.source_id, partial(_itself, payload), trigger="sample"
             )
             outcomes.append(outcome_dict(desk, outcome))
             if outcome.state == "FAILED":
@@ -94,6 +96,10 @@ def remove(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
         ledger.anchor(desk.warehouse)
     refresh_recommendations(desk, actor)
     return {"removed": removed, "withdrawn": withdrawn, "was_loaded": True}
+
+
+def _itself(payload: Payload) -> Payload:
+    return payload
 
 
 def _event(desk: Desk, actor: Actor, kind_: str, body: dict[str, Any]) -> None:

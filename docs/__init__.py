@@ -1,0 +1,1 @@
+"""What an operator reads, and the script that writes its reference pages from the code."""
