@@ -1,4 +1,4 @@
-"""Neuralwatt portal export (usage analytics, JSON) -> core.usage and a reconstructed core.tariff.
+"""Neuralwatt portal export (usage analytics, JSON) -> core.usage.
 
 A row of grain `period` per model of `by_model`; where the export speaks of exactly one model, also a
 row of grain `day` per entry of `daily`. The two grains tell the same joules twice: sum one of them.
@@ -24,7 +24,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ingest.base import Parsed, Payload, Reject
-from ingest.billing.tariffs import reconstruct
 from ingest.fields import J_PER_KWH, LARGEST_INTENSITY, Row, as_float
 from ingest.read import field_of, read_json, refuse, shape_of
 from warehouse.clock import parse_utc, to_utc
@@ -91,11 +90,9 @@ def parse(payload: Payload) -> Parsed:
     elif daily:
         notes.append(f"{len(daily)} days are of {len(by_model)} models together and were left out; export one model")
     usage = frame("core.usage", _distinct(rows, rejects))
-    tariff = reconstruct(usage)
-    notes += tariff.notes
     return Parsed(
         primary="core.usage",
-        tables={"core.usage": usage, "core.tariff": tariff.frame},
+        tables={"core.usage": usage},
         rows_in=len(by_model) + (len(daily) if alone and rows else 0),
         rejects=tuple(rejects),
         data_at=usage["period_end_at"].filter(usage["grain"] == "day").max() or export.end_at,  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from warehouse.tables import frame
 
 SAME_RATE = Decimal("0.005")  # relative: two rates closer than this are one rule
 DEAREST_USD_PER_KWH = Decimal(100_000)
-_COLUMNS = (
+COLUMNS = (
     "provider", "account", "grain", "requested_offer", "service_tier", "period_start_at", "period_end_at",
     "billed_cost_usd", "energy_j", "energy_charged_j",
 )  # fmt: skip
@@ -62,7 +62,7 @@ def reconstruct(usage: pl.DataFrame) -> Reconstruction:
     Where there are no days the periods are used, one rate per period. Days on which offers of one
     account were billed at different rates fit no single rule; they are left out and noted.
     """
-    rows = usage.select(_COLUMNS).filter(pl.col("grain").is_in(["day", "period"])).to_dicts()
+    rows = usage.select(COLUMNS).filter(pl.col("grain").is_in(["day", "period"])).to_dicts()
     accounts: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         accounts[row["provider"], row["account"]].append(row)

@@ -1,0 +1,51 @@
+"""What follows from the usage that is already loaded: the tariffs of a source.
+
+A payload alone cannot tell a tariff: an export speaks of one model, a tariff is of the account. So after
+each load the rules are reconstructed from all usage of the source, in the same transaction. Loading
+the same file twice, or several files in any order, ends in the same rules in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ingest.billing.tariffs import COLUMNS, reconstruct
+from warehouse.tables import frame
+
+if TYPE_CHECKING:
+    from warehouse.engine import Transaction
+
+
+def tariffs_of_source(tx: Transaction, source_id: str) -> Mapping[str, pl.DataFrame]:
+    """core.tariff rows from all usage of `source_id`, as seen within `tx`."""
+    usage = tx.query(
+        f"SELECT {', '.join(COLUMNS)} FROM core.usage WHERE source_id = $s AND grain IN ('day', 'period')",
+        {"s": source_id},
+    )
+    known = tx.query(
+        "SELECT DISTINCT provider, account, valid_from FROM core.tariff "
+        "WHERE source_id = $s AND basis = 'reconstructed'",
+        {"s": source_id},
+    )
+    return {"core.tariff": restated(reconstruct(usage).frame, known)}
+
+
+def restated(rules: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """`rules`, and their values again for each instant in `known` from which an older reconstruction dated one.
+
+    rules: core.tariff rows · known: provider, account, valid_from. Rows are never deleted, so a rule
+    that turned out to begin earlier restates the row that was once its beginning.
+    """
+    rows = rules.to_dicts()
+    starts = {(r["provider"], r["account"], r["valid_from"]) for r in rows}
+    for provider, account, at in known.rows():
+        if (provider, account, at) in starts:
+            continue
+        own = [r for r in rules.to_dicts() if (r["provider"], r["account"]) == (provider, account)]
+        covering = max((r for r in own if r["valid_from"] <= at), key=lambda r: r["valid_from"], default=None)
+        if covering is not None:
+            rows.append({**covering, "valid_from": at})
+    return frame("core.tariff", sorted(rows, key=lambda r: (r["provider"], r["account"], r["valid_from"])))
