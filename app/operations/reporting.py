@@ -1,0 +1,176 @@
+"""What targets do: collect commands, acknowledge, actuate, roll back, report outcomes. Each is its own event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AwareDatetime, Field, StringConstraints
+
+from app.operations import Actor, Params, operation
+from app.operations.routing import current_table
+from app.policy_errors import as_desk_error, policy_errors
+from app.recommendations import store
+from policies.recommend import lifecycle
+from policies.recommend.errors import TargetUnknown
+from policies.recommend.lifecycle import Command
+from policies.recommend.outcome import Outcome, judge
+from policies.recommend.state import LedgerEvent, RecState, State
+from policies.recommend.table import Table
+from warehouse import ledger
+from warehouse.clock import to_utc, utcnow
+from warehouse.engine import Transaction
+from warehouse.snapshots import snapshot
+
+if TYPE_CHECKING:
+    from app.desk import Desk
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Text = Annotated[str, StringConstraints(max_length=2000)]
+
+
+class CollectParams(Params):
+    target: Name
+
+
+@operation("recommend.collect", scope="downstream", params=CollectParams)
+def collect(desk: Desk, actor: Actor, params: CollectParams) -> dict[str, Any]:
+    """Collect what a target has to carry out: changes to apply and to roll back."""
+    target = params.target
+    states = store.states(store.all_events(desk.warehouse))
+    names = {*desk.settings.guardrails.targets, *(t.target for s in states for t in s.targets)}
+    if target not in names:
+        raise as_desk_error(
+            TargetUnknown(f"There is no target {target!r}.", fix=f"use one of {', '.join(sorted(names))}")
+        )
+    if not any(lifecycle.collect(s, target)[0] for s in states):
+        return {"target": target, "commands": []}
+    handed: list[dict[str, Any]] = []
+    with desk.command_lock, policy_errors():
+        with snapshot(desk.warehouse) as snap:
+            table = current_table(desk.warehouse, desk.settings, snap)
+        with desk.warehouse.transaction() as tx:
+            for state in store.states(store.all_events(tx)):
+                if state.state is State.APPROVED and state.expires_at and utcnow() >= state.expires_at:
+                    continue  # too old to be applied; the next refresh marks it expired
+                kind, drafts = lifecycle.collect(state, target)
+                if kind is not None:
+                    store.append(tx, actor, state.id, drafts)
+                    handed.append(_command(state, kind, drafts[-1].revision if drafts else state.revision, table))
+        ledger.anchor(desk.warehouse)
+    # Undo first, and the newest change first, so that changes come off in the order they lie on each other.
+    undo = [c for c in reversed(handed) if c["kind"] == "rollback"]
+    return {"target": target, "commands": [*undo, *(c for c in handed if c["kind"] == "apply")]}
+
+
+def _command(state: RecState, kind: str, revision: int, table: Table) -> dict[str, Any]:
+    """Set every cell from `old` to `new`. `table_before` is for a target that has no table yet."""
+    sides = ("from", "to") if kind == "apply" else ("to", "from")
+    cells = [
+        {"key": key, "old": cell[sides[0]], "new": cell[sides[1]]}
+        for key, cell in zip(state.routes, state.content["cells"], strict=True)
+    ]
+    before = {**table.offers, **{c["key"]: c["old"] for c in cells}}
+    return {
+        "id": state.id,
+        "kind": kind,
+        "revision": revision,
+        "content_hash": state.content_hash,
+        "content": dict(state.content),
+        "cells": cells,
+        "table_before": before,
+        "table_after": {**before, **{c["key"]: c["new"] for c in cells}},
+    }
+
+
+class ReportParams(Params):
+    """`detail` is free text of the target, such as the checksum of what it wrote."""
+
+    id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    target: Name
+    revision: int | None = Field(None, ge=1)
+    idempotency_key: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    detail: Text | None = None
+
+
+class AcknowledgeParams(ReportParams):
+    """`rejection`: the target does not carry the command out, and why."""
+
+    rejection: Text | None = None
+
+
+def _report(desk: Desk, actor: Actor, name: str, params: ReportParams, rejection: str | None = None) -> dict[str, Any]:
+    def prepare(state: RecState, events: Sequence[LedgerEvent], tx: Transaction) -> tuple[Command, str | None]:
+        data = {"detail": params.detail} if params.detail else {}
+        return Command(name, params.revision, params.target, rejection=rejection, data=data), None
+
+    return store.execute(desk, actor, name, params, prepare)
+
+
+@operation("recommend.acknowledge", scope="downstream", params=AcknowledgeParams)
+def acknowledge(desk: Desk, actor: Actor, params: AcknowledgeParams) -> dict[str, Any]:
+    """Acknowledge a collected command, or reject it with a reason."""
+    return _report(desk, actor, "acknowledge", params, params.rejection)
+
+
+@operation("recommend.actuate", scope="downstream", params=ReportParams)
+def actuate(desk: Desk, actor: Actor, params: ReportParams) -> dict[str, Any]:
+    """Report that a target has carried a change out."""
+    return _report(desk, actor, "actuate", params)
+
+
+@operation("recommend.rolled_back", scope="downstream", params=ReportParams)
+def rolled_back(desk: Desk, actor: Actor, params: ReportParams) -> dict[str, Any]:
+    """Report that a target has restored the previous content."""
+    return _report(desk, actor, "rolled_back", params)
+
+
+class OutcomeParams(ReportParams):
+    """Totals over all attempts since actuation; leave out what is unknown. `n`: requests of the window."""
+
+    window_start_at: AwareDatetime
+    window_end_at: AwareDatetime
+    evidence_class: str
+    attempts: int | None = None
+    successes: int | None = None
+    n: int | None = None
+    energy_j: float | None = None
+    billed_cost_usd: Decimal | None = Field(None, allow_inf_nan=True)
+    carbon_g: float | None = None
+    relative_uncertainty: float | None = None
+    aborted: bool = False
+
+    def outcome(self) -> Outcome:
+        return Outcome(
+            window_start_at=to_utc(self.window_start_at, what="window_start_at"),
+            window_end_at=to_utc(self.window_end_at, what="window_end_at"),
+            attempts=self.attempts,
+            successes=self.successes,
+            n=self.n,
+            energy_j=self.energy_j,
+            evidence_class=self.evidence_class,
+            billed_cost_usd=self.billed_cost_usd,
+            carbon_g=self.carbon_g,
+            relative_uncertainty=self.relative_uncertainty,
+            aborted=self.aborted,
+        )
+
+
+@operation("recommend.outcome", scope="downstream", params=OutcomeParams)
+def outcome(desk: Desk, actor: Actor, params: OutcomeParams) -> dict[str, Any]:
+    """Report what was measured after a change, to be judged against its promise."""
+    margin = desk.settings.guardrails.success_margin
+
+    def prepare(state: RecState, events: Sequence[LedgerEvent], tx: Transaction) -> tuple[Command, str | None]:
+        reported = params.outcome()
+        actuated = [t.actuated_at for t in state.targets if t.actuated_at is not None]
+        data: dict[str, Any] = {"measured": reported.to_dict()}
+        if actuated:
+            found = judge(reported, state.content, success_margin=margin, actuated_at=max(actuated))
+            data |= {"verdict": found.verdict.value, "why": found.why, "judgement": found.to_dict()}
+        if params.detail:
+            data["detail"] = params.detail
+        return Command("outcome", params.revision, params.target, data=data), None
+
+    return store.execute(desk, actor, "outcome", params, prepare)

@@ -1,0 +1,125 @@
+"""API tokens: made and shown once, stored hashed, revoked for good. Each change is an event without the secret."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import polars as pl
+from pydantic import Field, StringConstraints, field_validator
+
+from app.errors import Conflict, NotFound
+from app.operations import Actor, NoParams, Params, operation
+from warehouse import ledger
+from warehouse.clock import utcnow
+from warehouse.ids import sha256, uuid7
+from warehouse.tables import columns
+
+if TYPE_CHECKING:
+    from app.desk import Desk
+
+PREFIX = "jbk_"
+Scope = Literal["read", "downstream", "operator"]
+_COLUMNS = "token_id, name, scopes, created_at, created_by, revoked_at"
+
+
+class CreateParams(Params):
+    """`scopes`: read; downstream (collect and report, includes read); operator (decide, includes read)."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
+    scopes: tuple[Scope, ...] = Field(min_length=1)
+
+    @field_validator("scopes")
+    @classmethod
+    def _once(cls, value: tuple[Scope, ...]) -> tuple[Scope, ...]:
+        return tuple(sorted(set(value)))
+
+
+@operation("token.create", scope="local", params=CreateParams)
+def create(desk: Desk, actor: Actor, params: CreateParams) -> dict[str, Any]:
+    """Create an API token and show it once."""
+    clear = PREFIX + secrets.token_urlsafe(32)
+    row = {
+        "token_id": uuid7(),
+        "name": params.name,
+        "token_sha256": sha256(clear.encode()),
+        "scopes": ",".join(params.scopes),
+        "created_at": utcnow(),
+        "created_by": actor.name,
+        "revoked_at": None,
+        "version": 1,
+    }
+    schema = {c.name: c.polars for c in columns("ops.api_token")}
+    with desk.command_lock:
+        with desk.warehouse.transaction() as tx:
+            same = "SELECT token_id FROM ops.api_token WHERE name = $name AND revoked_at IS NULL"
+            if tx.query(same, {"name": params.name}).height:
+                raise Conflict(
+                    f"There is a token {params.name!r} already.", fix="choose another name, or revoke that token first"
+                )
+            tx.append("ops.api_token", pl.DataFrame([row], schema=schema, orient="row"))
+            _event(tx, actor, "token.created", str(row["token_id"]), {"name": params.name, "scopes": params.scopes})
+        ledger.anchor(desk.warehouse)
+    return {**_plain(row), "token": clear}
+
+
+@operation("token.list", scope="local", params=NoParams)
+def list_(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
+    """List the API tokens, without their text."""
+    frame = desk.warehouse.query(f"SELECT {_COLUMNS} FROM ops.api_token ORDER BY created_at, token_id")
+    return {"tokens": [_plain(row) for row in frame.iter_rows(named=True)]}
+
+
+class RevokeParams(Params):
+    id: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
+@operation("token.revoke", scope="local", params=RevokeParams)
+def revoke(desk: Desk, actor: Actor, params: RevokeParams) -> dict[str, Any]:
+    """Revoke an API token, by id or name; it is refused from now on."""
+    with desk.command_lock:
+        with desk.warehouse.transaction() as tx:
+            found = tx.query(
+                "SELECT token_id, name, version, revoked_at FROM ops.api_token WHERE token_id = $id OR name = $id "
+                "ORDER BY revoked_at IS NULL DESC, created_at DESC LIMIT 1",
+                {"id": params.id},
+            )
+            if not found.height:
+                raise NotFound(f"There is no token {params.id!r}.", fix="list the tokens to see their ids")
+            token_id, name, version, revoked_at = found.row(0)
+            if revoked_at is None:
+                tx.execute(
+                    "UPDATE ops.api_token SET revoked_at = $at, version = version + 1 "
+                    "WHERE token_id = $id AND version = $version",
+                    {"at": utcnow(), "id": token_id, "version": version},
+                )
+                _event(tx, actor, "token.revoked", token_id, {"name": name})
+        ledger.anchor(desk.warehouse)
+    return list_(desk, actor, NoParams())
+
+
+def _event(tx: Any, actor: Actor, kind: str, token_id: str, body: dict[str, Any]) -> None:
+    ledger.append(
+        tx,
+        kind=kind,
+        subject=f"token:{token_id}",
+        body=body,
+        actor=actor.name,
+        role=actor.role,
+        channel=actor.channel,
+    )
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    def iso(value: datetime | None) -> str | None:
+        return value.isoformat() if value else None
+
+    return {
+        "id": row["token_id"],
+        "name": row["name"],
+        "scopes": row["scopes"].split(","),
+        "created_at": iso(row["created_at"]),
+        "created_by": row["created_by"],
+        "revoked_at": iso(row["revoked_at"]),
+    }

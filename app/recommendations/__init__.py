@@ -1,0 +1,1 @@
+"""Recommendations between ledger and operations: load, command, refresh, show."""

@@ -1,0 +1,88 @@
+"""Recommendations as plain JSON: rows of a list, the whole of one, its timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from policies.recommend.state import RecState
+from warehouse import ledger
+
+
+def _iso(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def target_json(state: RecState) -> list[dict[str, Any]]:
+    return [{k: _iso(v) for k, v in asdict(t).items()} for t in state.targets]
+
+
+def progress(state: RecState) -> dict[str, Any]:
+    """How far a recommendation is."""
+    return {
+        "id": state.id,
+        "state": state.state.value,
+        "label": state.label,
+        "revision": state.revision,
+        "etag": state.etag,
+        "pending": state.pending,
+        "content_hash": state.content_hash,
+        "targets": target_json(state),
+        "outcome": dict(state.outcomes[-1]) if state.outcomes else None,
+        "seq": state.last_seq,
+    }
+
+
+def summary(state: RecState) -> dict[str, Any]:
+    """A row of the list: state, what would change and what it promises."""
+    content = state.content
+    told = content["promise"]
+    return {
+        **progress(state),
+        "title": content["title"],
+        "from": content["from"],
+        "to": content["to"],
+        "cells": len(content["cells"]),
+        "per": told["per"],
+        "promise": {
+            name: {k: metric[k] for k in ("difference", "interval", "separable", "unit", "note")}
+            | {"evidence_class": metric["to"]["evidence_class"], "n": [metric["from"]["n"], metric["to"]["n"]]}
+            for name, metric in told["metrics"].items()
+        },
+        "success": told["success"],
+        "proficiency": told["proficiency"],
+        "is_sample": content["is_sample"],
+        "as_of": content["as_of"],
+        "proposed_at": _iso(state.proposed_at),
+        "changed_at": _iso(state.changed_at),
+        "expires_at": _iso(state.expires_at),
+        "closed": state.closed,
+        "reason": state.reason,
+    }
+
+
+def detail(state: RecState, events: Sequence[ledger.Event]) -> dict[str, Any]:
+    """Everything about one recommendation, timeline included; a function of its events alone."""
+    return {
+        **summary(state),
+        "content": dict(state.content),
+        "timeline": [_timeline(e) for e in events],
+        "outcomes": [dict(o) for o in state.outcomes],
+        "approved_at": _iso(state.approved_at),
+    }
+
+
+def _timeline(event: ledger.Event) -> dict[str, Any]:
+    return {
+        "seq": event.seq,
+        "at": event.happened_at.isoformat(),
+        "kind": event.kind,
+        "actor": event.actor,
+        "role": event.role,
+        "channel": event.channel,
+        "revision": event.revision,
+        "body": {k: v for k, v in event.data.items() if k not in ("content", "command", "routes")},
+        "hash": event.hash,
+    }

@@ -1,0 +1,193 @@
+"""Commands on recommendations: check and append in one transaction, replay by idempotency key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from app.errors import BadRequest, NotFound, PreconditionRequired
+from app.operations import Actor
+from app.policy_errors import as_desk_error
+from app.recommendations.shown import detail
+from policies.errors import PolicyError
+from policies.recommend import guardrails
+from policies.recommend.errors import KeyReused, NotAllowed
+from policies.recommend.lifecycle import Command, Draft, decide
+from policies.recommend.state import PREFIX, LedgerEvent, RecState, fold
+from warehouse import ledger
+from warehouse.clock import utcnow
+from warehouse.engine import Transaction, Warehouse
+from warehouse.ids import sha256
+
+if TYPE_CHECKING:
+    from app.desk import Desk
+    from app.settings import Settings
+
+Prepare = Callable[[RecState, Sequence[LedgerEvent], Transaction], tuple[Command, str | None]]
+
+
+def limits(settings: Settings) -> guardrails.Limits:
+    told = settings.guardrails
+    return guardrails.Limits(
+        min_gain=told.min_gain,
+        expires_after=timedelta(seconds=told.expires_after),
+        min_dwell=timedelta(seconds=told.min_dwell),
+        max_changes_per_day=told.max_changes_per_day,
+        targets=told.targets,
+    )
+
+
+# reading ----------------------------------------------------------------------------------------------
+
+
+def all_events(source: Warehouse | Transaction) -> list[ledger.Event]:
+    """Every event of every recommendation, in order of seq."""
+    names = ", ".join(ledger.Event.__dataclass_fields__)
+    frame = source.query(f"SELECT {names} FROM ledger.event WHERE kind LIKE '{PREFIX}%' ORDER BY seq")
+    return [ledger.Event(**row) for row in frame.iter_rows(named=True)]
+
+
+def states(events: Iterable[ledger.Event]) -> list[RecState]:
+    """The state of every recommendation, oldest first."""
+    grouped: dict[str, list[ledger.Event]] = {}
+    for event in events:
+        grouped.setdefault(event.subject, []).append(event)
+    folded = [fold(own) for own in grouped.values()]
+    return sorted((s for s in folded if s is not None), key=lambda s: (len(s.id), s.id))
+
+
+def one(source: Warehouse | Transaction, rec_id: str) -> tuple[RecState, list[ledger.Event]]:
+    """State and events of one recommendation. Raises NotFound."""
+    events = ledger.events(source, subject=rec_id)
+    state = fold(events)
+    if state is None:
+        raise NotFound(f"There is no recommendation {rec_id!r}.", fix="list the recommendations to see their ids")
+    return state, events
+
+
+# writing ----------------------------------------------------------------------------------------------
+
+
+def append(
+    tx: Transaction,
+    actor: Actor,
+    subject: str,
+    drafts: Iterable[Draft],
+    *,
+    key: str | None = None,
+    command: Mapping[str, Any] | None = None,
+) -> list[ledger.Event]:
+    """Append the drafts of one command; each event names the command that made it."""
+    told = {"command": dict(command)} if command else {}
+    return [
+        ledger.append(
+            tx,
+            kind=draft.kind,
+            subject=subject,
+            body={**draft.body, **told},
+            actor=actor.name,
+            role=actor.role,
+            channel=actor.channel,
+            revision=draft.revision,
+            idempotency_key=key,
+        )
+        for draft in drafts
+    ]
+
+
+class CommandParams(Protocol):
+    """What every command carries: its subject, the revision that was seen, and its idempotency key."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def revision(self) -> int | None: ...
+    @property
+    def idempotency_key(self) -> str | None: ...
+    def model_dump_json(self, *, exclude: set[str]) -> str: ...
+
+
+def execute(desk: Desk, actor: Actor, name: str, params: CommandParams, prepare: Prepare) -> dict[str, Any]:
+    """Run one command on one recommendation exactly once and answer with the state it left.
+
+    The same key with the same command returns the first answer and writes nothing. Raises AppError:
+    PreconditionRequired without a revision, Conflict for a stale one or a state that forbids the command.
+    """
+    rec_id, revision, key = params.id, params.revision, params.idempotency_key
+    if not key:
+        raise BadRequest(
+            f"The command {name} of {rec_id} has no idempotency key.",
+            fix="send a new unique idempotency_key with each command, and the same one when you retry it",
+        )
+    warehouse = desk.warehouse
+    identity = {"name": name, "fingerprint": sha256(params.model_dump_json(exclude={"idempotency_key"}).encode())}
+    with desk.command_lock:
+        try:
+            with warehouse.transaction() as tx:
+                earlier = ledger.by_idempotency_key(tx, key)
+                if earlier:
+                    return _replayed(tx, earlier, rec_id, identity, key)
+                state, events = one(tx, rec_id)
+                if revision is None:
+                    raise PreconditionRequired(
+                        f"The command {name} of {rec_id} does not say which revision it saw.",
+                        fix=f"read {rec_id} and send its revision (If-Match: {state.etag})",
+                    )
+                command, blocked = prepare(state, events, tx)
+                drafts = decide(state, command, now=utcnow(), blocked=blocked)
+                written = append(tx, actor, rec_id, drafts, key=key, command=identity)
+        except NotAllowed as refusal:
+            record_refusal(desk, actor, rec_id, name, refusal.message)
+            raise as_desk_error(refusal) from refusal
+        except PolicyError as error:
+            raise as_desk_error(error) from error
+        ledger.anchor(warehouse)
+        return _answer([*events, *written])
+
+
+def _replayed(
+    tx: Transaction, earlier: Sequence[ledger.Event], rec_id: str, identity: Mapping[str, Any], key: str
+) -> dict[str, Any]:
+    first, last = earlier[0], earlier[-1]
+    told = first.data.get("command") or {}
+    if first.subject != rec_id or told != identity:
+        raise KeyReused(
+            f"The idempotency key {key!r} already stands for the command {told.get('name')} of {first.subject}"
+            + (" with another content." if (first.subject, told.get("name")) == (rec_id, identity["name"]) else "."),
+            fix="use a new key for a new command; repeat a command only with the very same content",
+        )
+    return _answer([e for e in ledger.events(tx, subject=rec_id) if e.seq <= last.seq])
+
+
+def _answer(events: Sequence[ledger.Event]) -> dict[str, Any]:
+    """The state that a command left, with its timeline: a function of the ledger up to then."""
+    state = fold(events)
+    assert state is not None
+    return detail(state, events)
+
+
+def record_refusal(desk: Desk, actor: Actor, rec_id: str, name: str, reason: str) -> None:
+    """Leave a trace of a denied command on an existing recommendation.
+
+    The same refusal of the same actor is written once per state, so that nobody can make the ledger grow.
+    """
+    with desk.command_lock:
+        with desk.warehouse.transaction() as tx:
+            events = ledger.events(tx, subject=rec_id)
+            state = fold(events)
+            if state is None:
+                return
+            body = {"command": {"name": name}, "reason": reason}
+            same = [
+                e
+                for e in events
+                if e.kind == f"{PREFIX}refused"
+                and e.revision == state.revision
+                and e.actor == actor.name
+                and e.data == body
+            ]
+            if same:
+                return
+            append(tx, actor, rec_id, [Draft(f"{PREFIX}refused", body, state.revision)])
+        ledger.anchor(desk.warehouse)

@@ -1,0 +1,184 @@
+"""The verdict on a reported outcome: against the frozen promise, on the same estimand.
+
+Three verdicts. Missing data, NaN, an aborted window, too few successes or an undecided interval is
+INCONCLUSIVE, never a pass: no data must never promote a change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from policies.recommend.errors import OutcomeInvalid
+from policies.recommend.figures import wilson_bounds
+from policies.router.score import t_975
+from warehouse.evidence import EvidenceClass
+
+MIN_SUCCESSES = 30  # below it neither the ratio nor the rate is near its limiting distribution
+
+
+class Verdict(StrEnum):
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Totals over all attempts of a window after actuation (cumulative: a later report replaces an earlier one).
+
+    energy_j is the sum over failed and repeated attempts too. None is unknown. Raises OutcomeInvalid for
+    numbers that contradict themselves; NaN and infinity are unknown, not invalid.
+    """
+
+    window_start_at: datetime
+    window_end_at: datetime
+    attempts: int | None
+    successes: int | None
+    energy_j: float | None
+    evidence_class: str
+    n: int | None = None  # requests of the window; the attempts where unknown
+    billed_cost_usd: Decimal | None = None
+    carbon_g: float | None = None
+    relative_uncertainty: float | None = None  # one standard deviation of energy_j / energy_j
+    aborted: bool = False
+
+    def __post_init__(self) -> None:
+        if self.evidence_class not in set(EvidenceClass):
+            raise OutcomeInvalid(
+                f"evidence_class is {self.evidence_class!r}.", fix=f"use one of {', '.join(EvidenceClass)}"
+            )
+        if self.window_end_at <= self.window_start_at:
+            raise OutcomeInvalid(
+                f"window_end_at {self.window_end_at} is not after window_start_at {self.window_start_at}.",
+                fix="give a half-open window [start, end)",
+            )
+        for name in ("attempts", "successes", "n", "energy_j", "billed_cost_usd", "carbon_g", "relative_uncertainty"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                object.__setattr__(self, name, None)
+            elif value is not None and value < 0:
+                raise OutcomeInvalid(f"{name} is {value}, below 0.", fix="leave out what is unknown")
+        if self.attempts is not None and self.successes is not None and self.successes > self.attempts:
+            raise OutcomeInvalid(
+                f"successes {self.successes} exceed attempts {self.attempts}.", fix="count every attempt"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        told = asdict(self)
+        if self.billed_cost_usd is not None:
+            told["billed_cost_usd"] = format(self.billed_cost_usd, "f")
+        return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in told.items()}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`ratio` is outcome / incumbent of the primary metric with its 95 % interval; `why` is one sentence."""
+
+    verdict: Verdict
+    why: str
+    metric: str | None = None
+    value: float | None = None
+    incumbent: float | None = None
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+    success_rate: float | None = None
+    success_interval: tuple[float, float] | None = None
+    required_success_rate: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        told = asdict(self)
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in told.items() if k != "verdict"} | {
+            "verdict": self.verdict.value
+        }
+
+
+def judge(outcome: Outcome, content: Mapping[str, Any], *, success_margin: float, actuated_at: datetime) -> Judgement:
+    """Compare `outcome` with the incumbent's figure in the frozen `content` of a recommendation.
+
+    SUCCEEDED needs both: the interval of the ratio below 1, and the lower bound of the success rate (Wilson,
+    one-sided 95 %) at or above the incumbent's rate minus `success_margin`. FAILED: either lies wholly on the
+    wrong side. Where the incumbent's success rate is unknown it counts as 1: the strictest reference there is.
+    """
+    attempts, successes = outcome.attempts, outcome.successes
+    missing = _missing(outcome, actuated_at)
+    if missing or attempts is None or successes is None:
+        return Judgement(Verdict.INCONCLUSIVE, missing or "attempts or successes are unknown")
+
+    told = content["promise"]
+    known_rate = told["success"]["from"]["rate"]
+    required = (1.0 if known_rate is None else known_rate) - success_margin
+    rate = successes / attempts
+    low, high = wilson_bounds(successes, attempts)
+    facts: dict[str, Any] = {
+        "success_rate": rate, "success_interval": (low, high), "required_success_rate": required
+    }  # fmt: skip
+    if high < required:
+        why = f"success rate {rate:.1%} (at most {high:.1%}) is below the {required:.1%} required"
+        return Judgement(Verdict.FAILED, why, **facts)
+    settled = low >= required
+    needed = f"the {required:.1%} required"
+    unsettled = f"success rate {rate:.1%} of {attempts} attempts (at least {low:.1%}) does not settle {needed}"
+
+    metric = told.get("primary")
+    if metric is None:  # the incumbent was no longer eligible: only harm is to be ruled out
+        if settled:
+            return Judgement(Verdict.SUCCEEDED, f"success rate is at least {low:.1%}", **facts)
+        return Judgement(Verdict.INCONCLUSIVE, unsettled, **facts)
+    return _with_ratio(outcome, told, metric, settled, unsettled, facts)
+
+
+def _with_ratio(
+    outcome: Outcome, told: Mapping[str, Any], metric: str, settled: bool, unsettled: str, facts: dict[str, Any]
+) -> Judgement:
+    reference = told["metrics"][metric]["from"]
+    incumbent, expected_class = reference["value"], reference["evidence_class"]
+    amount = getattr(outcome, metric)
+    facts["metric"] = metric
+    if incumbent is None or incumbent <= 0:
+        return Judgement(Verdict.INCONCLUSIVE, f"the incumbent has no {metric} to compare with", **facts)
+    if amount is None or amount == 0:
+        return Judgement(Verdict.INCONCLUSIVE, f"{metric} of the window is unknown", **facts)
+    if metric == "energy_j" and outcome.evidence_class != expected_class:
+        why = f"the promise is {expected_class}, the outcome {outcome.evidence_class}: they cannot be compared"
+        return Judgement(Verdict.INCONCLUSIVE, why, **facts)
+    requests = outcome.attempts if outcome.n is None else outcome.n
+    units = outcome.successes if told["per"] == "success" else requests
+    value = float(amount) / float(units or 1)
+    ratio = value / incumbent
+    facts |= {"value": value, "incumbent": incumbent, "ratio": ratio}
+    se = reference["se_log"]
+    if se is None:
+        return Judgement(Verdict.INCONCLUSIVE, f"the incumbent's {metric} has no interval", **facts)
+    half = math.hypot(t_975(reference["n"] - 1) * se, 1.959963984540054 * (outcome.relative_uncertainty or 0.0))
+    low, high = ratio * math.exp(-half), ratio * math.exp(half)
+    facts["interval"] = (low, high)
+    shown = f"{metric}/{told['per']} is {ratio:.3f} of the incumbent's (95 % {low:.3f} to {high:.3f})"
+    if low > 1:
+        return Judgement(Verdict.FAILED, f"{shown}: more, not less", **facts)
+    if high >= 1:
+        return Judgement(Verdict.INCONCLUSIVE, f"{shown}, which does not exclude 1", **facts)
+    if not settled:
+        return Judgement(Verdict.INCONCLUSIVE, f"{shown}, but {unsettled}", **facts)
+    return Judgement(Verdict.SUCCEEDED, shown, **facts)
+
+
+def _missing(outcome: Outcome, actuated_at: datetime) -> str | None:
+    if outcome.aborted:
+        return "the window was aborted"
+    if outcome.window_start_at < actuated_at:
+        return f"the window starts before the change was in force ({actuated_at:%Y-%m-%d %H:%M:%S} UTC)"
+    if outcome.n == 0:
+        return "no requests were made"
+    if not outcome.attempts:
+        return "no attempts were made" if outcome.attempts == 0 else "attempts are unknown"
+    if outcome.successes is None:
+        return "successes are unknown"
+    if outcome.successes < MIN_SUCCESSES:
+        return f"{outcome.successes} successes are too few; {MIN_SUCCESSES} are needed"
+    return None

@@ -1,0 +1,135 @@
+"""What a change promises, from the reference runs of both offers: joules, dollars, grams, success.
+
+Every figure carries evidence class, method, n and interval; differences are refused across evidence classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from policies.recommend.figures import Comparison, Ratio, compare, ratio
+from warehouse.errors import IncomparableObservations
+from warehouse.evidence import one_class
+
+METRICS: dict[str, str] = {"energy_j": "J", "billed_cost_usd": "USD", "carbon_g": "gCO2eq"}
+METHOD = "ratio of totals; 95 % interval by the delta method on its logarithm, independent samples (Welch)"
+_METHODS = {
+    "energy_j": "reference workload",
+    "billed_cost_usd": "billed, not list price",
+    "carbon_g": "energy x grid intensity",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One billed reference request. None is unknown."""
+
+    requests: int
+    attempts: int
+    successes: int | None
+    energy_j: float | None
+    billed_cost_usd: Decimal | None
+    carbon_g: float | None
+    evidence_class: str
+    method: str
+    source_id: str
+    period_end_at: datetime
+
+
+def promise(old: Sequence[Run], new: Sequence[Run]) -> dict[str, Any]:
+    """Figures of both sides and their differences, as plain values.
+
+    `per` is "success" where every run of both sides tells success, else "run": both sides on the same footing.
+    """
+    per = "success" if old and new and all(r.successes is not None for r in (*old, *new)) else "run"
+    metrics = {name: _metric(name, old, new, per) for name in METRICS}
+    return {
+        "per": per,
+        "method": METHOD,
+        "metrics": metrics,
+        "success": {"from": _success(old), "to": _success(new)},
+    }
+
+
+def _metric(name: str, old: Sequence[Run], new: Sequence[Run], per: str) -> dict[str, Any]:
+    sides = {"from": _side(name, old, per), "to": _side(name, new, per)}
+    classes = {s["evidence_class"] for s, _ in sides.values()}
+    found: Comparison | None = None
+    note = next((s["note"] for s, _ in sides.values() if s["note"]), None)
+    if note is None and len(classes) > 1:
+        note = f"not comparable: {' against '.join(sorted(str(c) for c in classes))}"
+    if note is None:
+        found = compare(sides["from"][1], sides["to"][1])
+    return {
+        "unit": f"{METRICS[name]}/{per}",
+        "from": sides["from"][0],
+        "to": sides["to"][0],
+        "difference": found.difference if found else None,
+        "interval": list(found.interval) if found and found.interval else None,
+        "separable": _separable(found),
+        "note": note,
+    }
+
+
+def _separable(found: Comparison | None) -> str:
+    if found is None or found.separable is None:
+        return "unknown"
+    return "separable" if found.separable else "not separable"
+
+
+def _side(name: str, runs: Sequence[Run], per: str) -> tuple[dict[str, Any], Ratio | None]:
+    """One offer's figure; rows without the figure count in neither the total nor the successes."""
+    known = [r for r in runs if getattr(r, name) is not None]
+    note, cls = None, None
+    try:
+        cls = one_class((r.evidence_class for r in known), what=name)
+    except IncomparableObservations as mixed:
+        note = mixed.message
+    if not known:
+        note = "no reference run tells it"
+    units = [float(r.successes or 0) if per == "success" else float(r.requests) for r in known]
+    found = ratio([float(getattr(r, name)) for r in known], units) if note is None else None
+    if note is None and found is None:
+        note = "no run succeeded"
+    # A bill is a document, not a reading: its own class, whatever the energy behind it.
+    shown = "measured" if name == "billed_cost_usd" and cls else cls
+    told: dict[str, Any] = {
+        "value": found.value if found else None,
+        "n": len(known),
+        "coverage": len(known) / len(runs) if runs else None,
+        "interval": list(found.interval) if found and found.interval else None,
+        "se_log": found.se_log if found else None,
+        "evidence_class": str(shown) if shown else None,
+        "method": _METHODS[name] if name != "energy_j" or not known else known[0].method,
+        "newest_at": max(r.period_end_at for r in known).isoformat() if known else None,
+        "note": note,
+    }
+    if name == "billed_cost_usd" and found:
+        total = sum((r.billed_cost_usd for r in known if r.billed_cost_usd is not None), Decimal(0))
+        told["total_usd"] = format(total, "f")
+    return told, found
+
+
+def _success(runs: Sequence[Run]) -> dict[str, Any]:
+    known = [r for r in runs if r.successes is not None]
+    attempts, successes = sum(r.attempts for r in known), sum(r.successes or 0 for r in known)
+    return {
+        "successes": successes if known else None,
+        "attempts": attempts if known else None,
+        "rate": successes / attempts if attempts else None,
+    }
+
+
+def gains(told: Mapping[str, Any]) -> dict[str, float]:
+    """Relative gain per metric (positive is better); metrics without a difference are left out."""
+    return {name: -metric["difference"] for name, metric in told["metrics"].items() if metric["difference"] is not None}
+
+
+def primary_metric(told: Mapping[str, Any], min_gain: float) -> str | None:
+    """The metric the change is made for: joules where they gain enough, else billed dollars; None: neither."""
+    found = gains(told)
+    return next((m for m in ("energy_j", "billed_cost_usd") if found.get(m, float("-inf")) >= min_gain), None)

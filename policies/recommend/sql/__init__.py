@@ -1,0 +1,1 @@
+"""Queries of the recommendations, read through a snapshot."""

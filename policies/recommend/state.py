@@ -1,0 +1,209 @@
+"""The state of a recommendation: a fold over its ledger events, and nothing else.
+
+Advice, hand-over, acknowledgement, actuation and outcome are separate events; `state` is what they add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+PREFIX = "recommendation."
+
+
+class State(StrEnum):
+    PROPOSED = "PROPOSED"
+    APPROVED = "APPROVED"
+    SENT = "SENT"  # at least one target has collected the change
+    ACKED = "ACKED"  # at least one target has acknowledged it
+    ACTUATED = "ACTUATED"  # at least one target has carried it out
+    OBSERVING = "OBSERVING"  # every target has carried it out; an outcome is awaited
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    ROLLED_BACK = "ROLLED_BACK"
+    DISMISSED = "DISMISSED"
+    EXPIRED = "EXPIRED"
+    SUPERSEDED = "SUPERSEDED"  # the ranking moved on before anybody decided
+
+
+TERMINAL = frozenset({State.ROLLED_BACK, State.DISMISSED, State.EXPIRED, State.SUPERSEDED})
+IN_FLIGHT = frozenset({State.APPROVED, State.SENT, State.ACKED, State.ACTUATED, State.OBSERVING})
+HANDED_OVER = frozenset({State.SENT, State.ACKED, State.ACTUATED, State.OBSERVING, State.SUCCEEDED, State.FAILED})
+
+
+class LedgerEvent(Protocol):
+    """The part of `warehouse.ledger.Event` that the fold reads."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def happened_at(self) -> datetime: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def revision(self) -> int | None: ...
+    @property
+    def data(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class TargetState:
+    """How far one target is, forwards and backwards. Times are naive UTC; None: has not happened."""
+
+    target: str
+    sent_at: datetime | None = None
+    acknowledged_at: datetime | None = None
+    actuated_at: datetime | None = None
+    rejected_at: datetime | None = None
+    rejection: str | None = None
+    rollback_sent_at: datetime | None = None
+    rollback_acknowledged_at: datetime | None = None
+    rollback_rejection: str | None = None
+    rolled_back_at: datetime | None = None
+
+    @property
+    def has_change(self) -> bool:
+        """Whether the target may hold the new content and therefore has something to undo."""
+        return self.sent_at is not None and self.rejected_at is None
+
+
+@dataclass(frozen=True)
+class RecState:
+    """A recommendation as of its last event.
+
+    `revision` grows with every change of state, content or pending decision and is the etag of operator
+    commands; `decision_revision` is the revision of the decision (approval or rollback) that targets carry out.
+    """
+
+    id: str
+    state: State
+    revision: int
+    decision_revision: int
+    content: Mapping[str, Any]
+    content_hash: str
+    targets: tuple[TargetState, ...]
+    proposed_at: datetime
+    changed_at: datetime
+    expires_at: datetime | None = None
+    approved_at: datetime | None = None
+    pending: str | None = None  # "rollback" from its request until every holder of the change has undone it
+    outcomes: tuple[Mapping[str, Any], ...] = ()
+    last_seq: int = 0
+    reason: str | None = None
+    routes: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def closed(self) -> bool:
+        """Nothing is left to do: a terminal state, or a success that nobody is undoing."""
+        return self.state in TERMINAL or (self.state is State.SUCCEEDED and self.pending is None)
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.revision}"'
+
+    @property
+    def label(self) -> str:
+        """The state with its count where it has one: `ACKED (1/2)`."""
+        counts = {
+            State.SENT: sum(t.sent_at is not None for t in self.targets),
+            State.ACKED: sum(t.acknowledged_at is not None for t in self.targets),
+            State.ACTUATED: sum(t.actuated_at is not None for t in self.targets),
+        }
+        k = counts.get(self.state)
+        text = self.state.value if k is None else f"{self.state.value} ({k}/{len(self.targets)})"
+        if self.pending == "rollback":
+            holders = [t for t in self.targets if t.has_change]
+            undone = sum(t.rolled_back_at is not None for t in holders)
+            text += f", rolling back ({undone}/{len(holders)})"
+        return text
+
+    def target(self, name: str) -> TargetState | None:
+        return next((t for t in self.targets if t.target == name), None)
+
+
+# What each kind of event stamps on its target.
+_STAMPS = {
+    "sent": "sent_at",
+    "acknowledged": "acknowledged_at",
+    "actuated": "actuated_at",
+    "rejected": "rejected_at",
+    "rollback_sent": "rollback_sent_at",
+    "rollback_acknowledged": "rollback_acknowledged_at",
+    "rolled_back": "rolled_back_at",
+}
+
+
+def fold(events: Iterable[LedgerEvent]) -> RecState | None:
+    """The state that the events of one recommendation, in order of seq, add up to; None without a proposal."""
+    state: RecState | None = None
+    for event in events:
+        if event.kind.startswith(PREFIX):
+            state = _apply(state, event, event.data)
+    return state
+
+
+def _apply(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any]) -> RecState | None:
+    kind = event.kind.removeprefix(PREFIX)
+    if kind == "proposed":
+        return _proposed(state, event, body)
+    if state is None or kind == "refused":
+        return state
+    changed = state if event.revision is None else replace(state, revision=event.revision)
+    changed = replace(changed, last_seq=event.seq)
+    if body.get("state"):
+        changed = replace(changed, state=State(body["state"]), changed_at=event.happened_at)
+        if changed.state in TERMINAL:
+            changed = replace(changed, pending=None, reason=body.get("reason"))
+    if kind == "approved":
+        changed = replace(changed, approved_at=event.happened_at, decision_revision=changed.revision)
+    elif kind == "rollback_requested":
+        changed = replace(changed, pending="rollback", decision_revision=changed.revision, reason=body.get("reason"))
+    elif kind == "outcome":
+        changed = replace(changed, outcomes=(*changed.outcomes, body))
+    name = body.get("target")
+    if isinstance(name, str) and (kind in _STAMPS or kind == "rollback_rejected"):
+        changed = replace(changed, targets=_stamped(changed.targets, name, kind, event.happened_at, body))
+    return changed
+
+
+def _proposed(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any]) -> RecState:
+    content = body["content"]
+    expires = content.get("expires_at")
+    revision = event.revision or 1
+    return RecState(
+        id=event.subject,
+        state=State(body["state"]),
+        revision=revision,
+        decision_revision=revision,
+        content=content,
+        content_hash=body["content_hash"],
+        targets=tuple(TargetState(t) for t in content["targets"]),
+        proposed_at=state.proposed_at if state else event.happened_at,
+        changed_at=event.happened_at,
+        expires_at=datetime.fromisoformat(expires) if expires else None,
+        last_seq=event.seq,
+        routes={cell_key(c): c["to"] for c in content["cells"]},
+    )
+
+
+def _stamped(
+    targets: tuple[TargetState, ...], name: str, kind: str, at: datetime, body: Mapping[str, Any]
+) -> tuple[TargetState, ...]:
+    values: dict[str, Any] = {_STAMPS[kind]: at} if kind in _STAMPS else {}
+    if kind == "rejected":
+        values["rejection"] = body.get("reason")
+    elif kind == "rollback_rejected":
+        values["rollback_rejection"] = body.get("reason")
+    elif kind == "rolled_back":
+        values["rollback_rejection"] = None
+    return tuple(replace(t, **values) if t.target == name else t for t in targets)
+
+
+def cell_key(cell: Mapping[str, Any]) -> str:
+    """A cell of the routing table as text: `category/tier/latency`."""
+    return f"{cell['category']}/{cell['tier']}/{cell['latency']}"
