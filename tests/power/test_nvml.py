@@ -161,6 +161,14 @@ def test_a_session_ended_by_someone_else_in_this_process_is_lost_and_comes_back(
     assert nvml.read(UUID_0).power_w == 300.0
 
 
+def test_handles_of_a_session_that_someone_restarted_are_lost_not_misread(nvml: Nvml, gpus: StandIn) -> None:
+    nvml.open()
+    pynvml.nvmlShutdown()
+    pynvml.nvmlInit()
+    with pytest.raises(DeviceLost, match="handle no longer valid"):
+        nvml.read(UUID_0)
+
+
 def test_one_board_listed_four_times_is_read_once(nvml: Nvml, gpus: StandIn) -> None:
     gpus.set(count=4, uuid=UUID_0, mig=1)
     devices = nvml.open()
