@@ -1,0 +1,95 @@
+"""The audit trail: ledger events, newest first, and the changes among them that an operator looks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from warehouse.engine import Warehouse
+
+# Events that changed what the fleet does, or were meant to.
+CHANGES = (
+    "recommendation.approved",
+    "recommendation.actuated",
+    "recommendation.succeeded",
+    "recommendation.failed",
+    "recommendation.rejected",
+    "recommendation.dismissed",
+    "recommendation.rollback_requested",
+    "recommendation.rolled_back",
+    "sample.loaded",
+    "sample.removed",
+)
+ACTUAL = ("recommendation.actuated", "recommendation.rolled_back")
+_LOOKS = {"succeeded": "ok", "actuated": "ok", "failed": "bad", "rejected": "bad", "rolled_back": "warn"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One ledger event; `body` is canonical JSON text."""
+
+    seq: int
+    at: datetime
+    kind: str
+    subject: str
+    revision: int | None
+    actor: str
+    role: str
+    channel: str
+    idempotency_key: str | None
+    body: str
+    hash: str
+
+    @property
+    def data(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.body)
+        return loaded
+
+    @property
+    def look(self) -> str:
+        return _LOOKS.get(self.kind.rpartition(".")[2], "")
+
+
+_SELECT = (
+    "SELECT seq, happened_at, kind, subject, revision, actor, role, channel, idempotency_key, body, hash "
+    "FROM ledger.event"
+)
+
+
+def changes(warehouse: Warehouse, limit: int) -> list[Entry]:
+    """The latest events of `CHANGES`, newest first."""
+    frame = warehouse.query(
+        f"{_SELECT} WHERE list_contains($kinds, kind) ORDER BY seq DESC LIMIT $n", {"kinds": list(CHANGES), "n": limit}
+    )
+    return [Entry(*row) for row in frame.iter_rows()]
+
+
+def entries(
+    warehouse: Warehouse,
+    kinds: Sequence[str] = (),
+    subject: str = "",
+    actor: str = "",
+    before_seq: int | None = None,
+    limit: int = 100,
+) -> list[Entry]:
+    """Events newest first; empty filters keep everything. `subject` and `actor` match as part of the text."""
+    frame = warehouse.query(
+        f"""{_SELECT}
+        WHERE (len($kinds) = 0 OR list_contains($kinds, kind))
+          AND contains(lower(subject), lower($subject)) AND contains(lower(actor), lower($actor))
+          AND ($before IS NULL OR seq < $before)
+        ORDER BY seq DESC LIMIT $n""",
+        {"kinds": list(kinds), "subject": subject, "actor": actor, "before": before_seq, "n": limit},
+    )
+    return [Entry(*row) for row in frame.iter_rows()]
+
+
+def kinds(warehouse: Warehouse) -> list[str]:
+    return warehouse.query("SELECT DISTINCT kind FROM ledger.event ORDER BY kind")["kind"].to_list()
+
+
+def size(warehouse: Warehouse) -> int:
+    return int(warehouse.scalar("SELECT count(*) FROM ledger.event"))

@@ -1,0 +1,185 @@
+"""Points of the Pareto page: quality, or a second cost, against joules, dollars or grams; each with interval,
+class, age and n.
+
+`reference`: offers on the reference workload of this warehouse; sums over all attempts per success.
+`published`: the points that a publication reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from app.reads.intervals import Ratio, Sums, ratio, wilson
+from policies.pareto import mixing_hull, non_dominated
+from policies.router import Parameters, load
+from warehouse.engine import Warehouse
+from warehouse.evidence import one_class
+from warehouse.snapshots import snapshot
+
+REFERENCE = "reference"
+# key -> (column of core.usage, unit, words). "per": what a point is divided by.
+AXES: dict[str, tuple[str, str, str]] = {
+    "energy_j": ("energy_j", "J", "energy"),
+    "cost_usd": ("billed_cost_usd", "USD", "billed cost"),
+    "carbon_g": ("carbon_g", "g", "gCO2e"),
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """x and y in the units of their axes, per success or per query. None: no interval or unknown n."""
+
+    name: str
+    x: float
+    x_low: float | None
+    x_high: float | None
+    y: float
+    y_low: float | None
+    y_high: float | None
+    evidence_class: str
+    n: int | None
+    at: datetime
+    source: str
+    detail: str = ""
+    on_front: bool = False
+
+
+@dataclass(frozen=True)
+class Unplotted:
+    """An offer that has no place on the chart, and why."""
+
+    name: str
+    reason: str
+
+
+def published(warehouse: Warehouse, dataset: str, axis: str) -> list[Point]:
+    """Published points: accuracy against J per query or seconds per query. Dollars and grams are not published."""
+    column = {"energy_j": "energy_j", "latency_s": "latency_s"}.get(axis)
+    if column is None:
+        return []
+    frame = warehouse.query(
+        f"SELECT policy, {column} AS x, accuracy, evidence_class, n, known_from, source_id, citation, method "
+        "FROM core.published_point WHERE dataset = $d ORDER BY policy",
+        {"d": dataset},
+    )
+    points = []
+    for policy, x, accuracy, cls, n, at, source, citation, method in frame.iter_rows():
+        span = wilson(accuracy * n, n) if n else None
+        low, high = span or (None, None)
+        points.append(Point(policy, x, None, None, accuracy, low, high, cls, n, at, source, f"{citation}; {method}"))
+    return points
+
+
+def datasets(warehouse: Warehouse) -> list[str]:
+    """The reference workload first, then every published data set."""
+    found = warehouse.query("SELECT DISTINCT dataset FROM core.published_point ORDER BY dataset")["dataset"].to_list()
+    return [REFERENCE, *found]
+
+
+_REFERENCE = """
+SELECT provider, coalesce(served_offer, requested_offer) AS offer_id, evidence_class, source_id,
+       max(period_end_at) AS newest_at, sum(attempts)::BIGINT AS attempts,
+       sum(successes)::BIGINT AS successes, count(*) FILTER (WHERE successes IS NULL) AS untold,
+       count(*) FILTER (WHERE ok) AS n, sum(x) FILTER (WHERE ok) AS sum_y, sum(s) FILTER (WHERE ok) AS sum_s,
+       var_samp(x) FILTER (WHERE ok) AS var_y, var_samp(s) FILTER (WHERE ok) AS var_s,
+       covar_samp(x, s) FILTER (WHERE ok) AS cov
+FROM (SELECT *, CAST({column} AS DOUBLE) AS x, CAST(coalesce(successes, requests) AS DOUBLE) AS s,
+             {column} IS NOT NULL AS ok
+      FROM core.usage WHERE workload = 'seed_reference' AND grain = 'request')
+GROUP BY ALL ORDER BY provider, offer_id, evidence_class
+"""
+_Key = tuple[str, str, str]  # provider, offer, evidence class
+_Value = tuple[float, float | None, float | None]
+
+
+def _costs(warehouse: Warehouse, axis: str) -> dict[_Key, tuple[dict[str, Any], Ratio | None]]:
+    frame = warehouse.query(_REFERENCE.format(column=AXES[axis][0]))
+    found = {}
+    for row in frame.iter_rows(named=True):
+        sums = Sums(*(row[k] for k in ("n", "sum_y", "sum_s", "var_y", "var_s", "cov")))
+        found[row["provider"], row["offer_id"], row["evidence_class"]] = (row, ratio(sums))
+    return found
+
+
+def has_scores(warehouse: Warehouse) -> bool:
+    return bool(warehouse.scalar("SELECT count(*) > 0 FROM core.score"))
+
+
+def reference(
+    warehouse: Warehouse, axis: str, other: str, category: str, parameters: Parameters
+) -> tuple[list[Point], list[Unplotted]]:
+    """Offers on the reference workload. `other`: what y is: `proficiency` in `category`, `success` (rate of the
+    runs), or a second one of `AXES`.
+
+    Where a source does not tell success, a run counts as one: the detail of the point says `per run`.
+    """
+    scores = _proficiency(warehouse, category, parameters) if other == "proficiency" else {}
+    second = _costs(warehouse, other) if other in AXES else {}
+    points, unplotted = [], []
+    for key, (row, found) in _costs(warehouse, axis).items():
+        name = row["offer_id"]
+        if found is None:
+            unplotted.append(Unplotted(name, f"no reference run tells its {AXES[axis][2]}"))
+            continue
+        y: _Value | str
+        if other in AXES:
+            value = second[key][1]
+            y = (value.value, value.low, value.high) if value else f"no reference run tells its {AXES[other][2]}"
+        elif other == "proficiency":
+            y = (scores[name], None, None) if name in scores else f"no score in {category} is known"
+        else:
+            y = _success(row)
+        if isinstance(y, str):
+            unplotted.append(Unplotted(name, y))
+            continue
+        # A bill is a document of its own; whatever energy lies behind it, the dollars are what was charged.
+        cls = "measured" if {axis, other} <= {"cost_usd", "proficiency", "success"} else row["evidence_class"]
+        per = "per success" if row["untold"] == 0 else "per run (success is not told)"
+        points.append(
+            Point(name, found.value, found.low, found.high, *y, cls, found.n, row["newest_at"], row["source_id"], per)
+        )
+    return points, unplotted
+
+
+def _success(row: dict[str, Any]) -> _Value | str:
+    if row["untold"] or not row["attempts"]:
+        return "no source tells success"
+    span = wilson(row["successes"], row["attempts"]) or (None, None)
+    return row["successes"] / row["attempts"], *span
+
+
+def _proficiency(warehouse: Warehouse, category: str, parameters: Parameters) -> dict[str, float]:
+    with snapshot(warehouse) as snap:
+        # All evidence counts here: an old point is drawn with its age, not hidden.
+        candidates = load(snap, replace(parameters, evidence_max_age=timedelta(days=36_500)))
+    rows = candidates.offers.select("offer_id", "base_model").iter_rows()
+    scores = {offer: candidates.proficiency_of(offer, base, category) for offer, base in rows}
+    return {offer: score for offer, score in scores.items() if score is not None}
+
+
+@dataclass(frozen=True)
+class Front:
+    """Points with `on_front` set, and the corners of the hull that random mixing of arms reaches."""
+
+    points: list[Point]
+    hull: list[Point]
+    evidence_class: str | None
+
+
+def front(points: list[Point], better: int = 1) -> Front:
+    """Strict dominance: less x, and more y (`better` = 1) or less y (-1). Equal points stay on the front together.
+
+    Raises IncomparableObservations where the x axis would mix evidence classes.
+    """
+    cls = one_class((p.evidence_class for p in points), what="The x axis")
+    if not points:
+        return Front([], [], None)
+    xy = np.array([(p.x, p.y) for p in points])
+    keep = non_dominated(xy, (-1, better))
+    marked = [replace(p, on_front=bool(on)) for p, on in zip(points, keep, strict=True)]
+    corners = [marked[i] for i in mixing_hull(xy[:, 0], better * xy[:, 1])]
+    return Front(marked, corners, cls)
