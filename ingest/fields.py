@@ -21,7 +21,7 @@ LARGEST_MONEY = Decimal("1e12")
 LARGEST_INT = 2**53
 J_PER_KWH = Decimal(3_600_000)
 LARGEST_INTENSITY = 2000  # g/kWh; the dirtiest coal plants stay near 1100
-SMALLEST = Decimal("1e-30")  # whatever is smaller and not 0 is no measurement
+_DIGITS = 30  # whatever is beyond 1e30 or below 1e-30, and not 0, is no measurement
 _RAW_LIMIT = 4000
 _VALUE_LIMIT = 200
 
@@ -39,8 +39,8 @@ def number(value: Any, *, low: Decimal | int | None = None, high: Decimal | int 
     if isinstance(value, Decimal) and not value.is_finite():
         raise Refused(f"is {value}, not a finite number")
     result = Decimal(value) if isinstance(value, int) else value
-    if result and abs(result) < SMALLEST:
-        raise Refused("is smaller than anything that can be measured")
+    if result and not -_DIGITS < result.adjusted() < _DIGITS:  # arithmetic on such exponents may not end well
+        raise Refused("is larger or smaller than anything that can be measured")
     if low is not None and result < low:
         raise Refused("is negative" if low == 0 else f"is below {low}")
     if high is not None and result > high:

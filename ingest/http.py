@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
-from tenacity.wait import wait_exponential_jitter
+from tenacity.wait import wait_exponential, wait_random
 
 from ingest.base import Payload
 from ingest.deadline import Deadline
@@ -102,9 +102,8 @@ def fetch(
     if last_modified:
         sent["If-Modified-Since"] = last_modified
     attempt = _Attempt(url, sent, source_id, kind, max_bytes, timeout_s)
-    backoff = wait_exponential_jitter(
-        initial=min(0.5, max_wait_s), max=min(8.0, max_wait_s), jitter=min(0.5, max_wait_s)
-    )
+    step = min(0.5, max_wait_s / 4)
+    backoff = wait_exponential(multiplier=step, max=min(8.0, max_wait_s / 2)) + wait_random(0, step)
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
@@ -212,8 +211,8 @@ class _Attempt:
     def _body(self, response: httpx.Response, watch: Deadline) -> Iterator[bytes]:
         """The unpacked body, never more than max_bytes of it."""
         length = response.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self.max_bytes:
-            raise self._too_large(f"announces {int(length)} bytes, more")
+        if length.isdecimal() and int(length[:18]) > self.max_bytes:
+            raise self._too_large(f"announces {length[:18]} bytes, more")
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", "", "gzip", "x-gzip"):
             raise PayloadError(

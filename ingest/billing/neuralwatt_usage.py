@@ -202,9 +202,8 @@ def _figures(row: Row, data: Mapping[str, Any]) -> dict[str, Any] | None:
             row.refuse("requests", None, "is missing")
         row.refuse(None, None, "a usage row without its number of requests is none", whole_row=True)
         return None
-    consumed = row.number("energy_kwh", data.get("energy_kwh"), high=LARGEST_KWH)
+    consumed = _consumed_kwh(row, data)
     charged = row.number("charged_energy_kwh", data.get("charged_energy_kwh"), high=LARGEST_KWH)
-    consumed = _agreeing(row, consumed, data.get("energy_joules"))
     carbon = row.number("carbon_g", data.get("carbon_g"))
     if carbon and consumed and carbon / consumed > LARGEST_INTENSITY:
         row.refuse("carbon_g", carbon, f"makes {carbon / consumed:.6g} g/kWh, which is not plausible")
@@ -226,15 +225,17 @@ def _figures(row: Row, data: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _agreeing(row: Row, kwh: Decimal | None, joules: Any) -> Decimal | None:
-    """`kwh`, unless the joules beside it say something else; joules alone are taken as they are."""
-    told = row.number("energy_joules", joules, high=LARGEST_KWH * J_PER_KWH)
-    if told is None:
-        return kwh
-    if kwh is None:
-        return told / J_PER_KWH
-    if abs(told - kwh * J_PER_KWH) > kwh * J_PER_KWH / 1000 + Decimal("0.01"):
-        row.refuse("energy_kwh", kwh, f"is {kwh * J_PER_KWH:.6g} J, but energy_joules is {told:.6g}")
+def _consumed_kwh(row: Row, data: Mapping[str, Any]) -> Decimal | None:
+    """energy_kwh, or energy_joules where only that is told; None where one is refused or both disagree."""
+    before = len(row.rejects)
+    kwh = row.number("energy_kwh", data.get("energy_kwh"), high=LARGEST_KWH)
+    joules = row.number("energy_joules", data.get("energy_joules"), high=LARGEST_KWH * J_PER_KWH)
+    if len(row.rejects) > before:
+        return None
+    if kwh is None or joules is None:
+        return kwh if joules is None else joules / J_PER_KWH
+    if abs(joules - kwh * J_PER_KWH) > kwh * J_PER_KWH / 1000 + Decimal("0.01"):
+        row.refuse("energy_kwh", kwh, f"is {kwh * J_PER_KWH:.6g} J, but energy_joules is {joules:.6g}")
         return None
     return kwh
 

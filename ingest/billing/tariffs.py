@@ -126,7 +126,7 @@ def _rules(days: list[_Day], notes: list[str]) -> list[dict[str, Any]]:
     groups: list[list[_Day]] = []
     for day in days:
         if not day.agrees:
-            rates = ", ".join(f"{r:.4g}" for r in sorted(day.rates))
+            rates = ", ".join(f"{float(r):.4g}" for r in sorted(day.rates))
             notes.append(f"{day.start_at:%Y-%m-%d} was billed at several rates ({rates} USD/kWh): in no tariff rule")
         elif groups and _close(day.rate, _mean_rate(groups[-1])):
             groups[-1].append(day)
