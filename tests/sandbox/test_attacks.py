@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import resource
 import time
+from pathlib import Path
 
+import duckdb
 import pytest
 
-from tests.sandbox.attacks import CRASHES, GROUPS, RESOURCES
+from tests.sandbox.attacks import CRASHES, GROUPS, READ_FILES, RESOURCES, SECRET_TABLES
 from tests.sandbox.conftest import SECRET, Lab
 from tests.support import shared
 from warehouse.errors import SqlFailed, SqlRefused, SqlTimeout, WarehouseError
@@ -29,6 +31,22 @@ def _paths_not_asked_for(text: str, statement: str, lab: Lab) -> bool:
 
 def test_there_are_more_than_two_hundred_attacks_of_our_own() -> None:
     assert sum(map(len, GROUPS.values())) + len(RESOURCES) > 200
+
+
+def test_without_the_sandbox_the_attacks_are_real(lab: Lab, tmp_path: Path) -> None:
+    copy = tmp_path / "snapshot.duckdb"
+    copy.write_bytes(lab.snapshot.read_bytes())
+    n_got = 0
+    for attack in READ_FILES + SECRET_TABLES:
+        if "127.0.0.1" in attack:
+            continue  # needs an extension that is not there
+        with duckdb.connect(str(copy), read_only=True) as connection:
+            connection.execute("SET search_path = 'core,ops,landing,main'")
+            try:
+                n_got += SECRET in str(connection.execute(lab.fill(attack)).fetchall())
+            except duckdb.Error:
+                continue
+    assert n_got >= 60
 
 
 @pytest.mark.parametrize("group", GROUPS)

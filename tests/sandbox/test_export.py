@@ -39,6 +39,7 @@ def test_csv_is_read_back_by_another_reader(lab: Lab) -> None:
 def test_parquet_is_the_same_table(lab: Lab) -> None:
     result = lab.run(MIXED)
     assert pq.read_table(io.BytesIO(export(result, "parquet"))).equals(result.table)
+    assert export(result.table, "parquet") == export(result, "parquet")
 
 
 def test_an_empty_result_has_its_header(lab: Lab) -> None:

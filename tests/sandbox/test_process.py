@@ -82,7 +82,7 @@ def test_the_worker_does_not_outlive_a_parent_that_was_killed(lab: Lab) -> None:
             "from warehouse.sandbox.client import run_sql\n"
             "start = process.subprocess.Popen\n"
             "def spy(*a, **k):\n"
-            "    p = start(*a, **k); print(p.pid, flush=True); return p\n"
+            "    p = start(*a, **k); print(p.pid, k['cwd'], flush=True); return p\n"
             "process.subprocess.Popen = spy\n"
             "run_sql(Path(sys.argv[1]), sys.argv[2], timeout_s=60)\n",
             str(lab.snapshot),
@@ -94,14 +94,15 @@ def test_the_worker_does_not_outlive_a_parent_that_was_killed(lab: Lab) -> None:
     )
     assert parent.stdout is not None
     try:
-        worker_pid = int(parent.stdout.readline())
+        pid, _, scratch = parent.stdout.readline().strip().partition(" ")
         time.sleep(0.8)
-        assert _alive(worker_pid)
+        assert _alive(int(pid)) and Path(scratch).is_dir()
     finally:
         parent.kill()
         parent.wait()
         parent.stdout.close()
-    assert _eventually_gone(worker_pid, within_s=3.0)
+    assert _eventually_gone(int(pid), within_s=3.0)
+    assert not Path(scratch).exists()
 
 
 def test_the_rest_of_this_process_keeps_running_during_a_heavy_statement(lab: Lab) -> None:
@@ -115,10 +116,10 @@ def test_the_rest_of_this_process_keeps_running_during_a_heavy_statement(lab: La
     thread = threading.Thread(target=tick)
     thread.start()
     with pytest.raises(SqlTimeout):
-        lab.run(ENDLESS, timeout_s=1.0)
+        lab.run(ENDLESS, timeout_s=2.0)
     stop.set()
     thread.join()
-    assert max(b - a for a, b in itertools.pairwise(ticks)) < 0.5
+    assert max(b - a for a, b in itertools.pairwise(ticks)) < 1.0
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 64  # the limits are the worker's alone
 
 

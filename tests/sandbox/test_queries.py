@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from tests.sandbox.conftest import Lab
+from warehouse.engine import Warehouse
 from warehouse.errors import SqlFailed, SqlRefused
-from warehouse.sandbox.client import SqlResult
+from warehouse.sandbox.client import SqlResult, run_sql
+from warehouse.sandbox.validate import ALLOWED_SCHEMAS, DENIED_TABLES
 
 QUERIES: dict[str, tuple[str, list[tuple[object, ...]]]] = {
     "a constant": ("SELECT 1 AS one", [(1,)]),
@@ -137,6 +140,21 @@ QUERIES: dict[str, tuple[str, list[tuple[object, ...]]]] = {
 def test_a_legitimate_query_returns_its_rows(lab: Lab, name: str) -> None:
     sql, rows = QUERIES[name]
     assert lab.rows(sql) == rows
+
+
+def test_every_open_table_and_view_of_a_real_warehouse_can_be_read(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "joulebook.duckdb")
+    try:
+        warehouse.snapshot_copy(tmp_path / "sql-snapshot.duckdb")
+        listed = warehouse.query(
+            "SELECT table_schema || '.' || table_name AS name FROM information_schema.tables ORDER BY ALL"
+        )["name"].to_list()
+    finally:
+        warehouse.close()
+    names = [name for name in listed if name.partition(".")[0] in ALLOWED_SCHEMAS and name not in DENIED_TABLES]
+    assert any(name.startswith("mart.") for name in names) and len(names) > 15
+    for name in names:
+        assert run_sql(tmp_path / "sql-snapshot.duckdb", f"SELECT * FROM {name}").table.num_columns > 0, name
 
 
 def test_describe_lists_the_columns_of_an_open_table(lab: Lab) -> None:

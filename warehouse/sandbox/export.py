@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 Format = Literal["csv", "parquet"]
 
 
-def export(result: SqlResult, fmt: Format) -> bytes:
-    """The whole table of `result` as a file's bytes.
+def export(result: SqlResult | pa.Table, fmt: Format) -> bytes:
+    """The whole table, of a result or by itself, as a file's bytes.
 
     CSV: a header line, NULL as an empty field (an empty text is quoted), times in ISO 8601, decimals
     exact, bytes in base64, lists and structs as JSON. Parquet keeps the types. Raises SqlFailed for
     another format and where Parquet cannot hold a type.
     """
+    table = result if isinstance(result, pa.Table) else result.table
     if fmt == "csv":
-        return _csv(result.table)
+        return _csv(table)
     if fmt == "parquet":
-        return _parquet(result.table)
+        return _parquet(table)
     raise SqlFailed(f"There is no export format {fmt!r}.", fix="use csv or parquet")
 
 

@@ -18,6 +18,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import sys
 import threading
 import time
@@ -28,6 +29,7 @@ PARSE_SPACE_BYTES = 805_306_368  # 0.75 GiB while parsing: an honest statement n
 RESIDENT_BYTES = 2_147_483_648
 FILE_BYTES = 268_435_456
 MAX_TREE_BYTES = 8_000_000
+SCRATCH_PREFIX = "joulebook-sql-"  # of the working directory that the parent makes
 
 # Types that have no faithful Arrow form; text keeps their meaning.
 _UNSENDABLE = re.compile(r"\b(BIT|BIGNUM|UNION|VARIANT|GEOMETRY|UHUGEINT|TIME WITH TIME ZONE|INTERVAL)\b")
@@ -65,6 +67,8 @@ def watch(parent: int, timeout_s: float, memory_exit_code: int) -> None:
         if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit > RESIDENT_BYTES:
             os._exit(memory_exit_code)
         time.sleep(0.05)
+    if os.path.basename(os.getcwd()).startswith(SCRATCH_PREFIX):
+        shutil.rmtree(os.getcwd(), ignore_errors=True)  # nobody else is left to do it
     os._exit(1)
 
 
@@ -151,27 +155,28 @@ def check_bound(connection: Any, request: dict[str, Any], tables: list[str]) -> 
 
     Should the syntax tree ever have left something out, this finds it.
     """
+    closed = {
+        name
+        for name in bound_tables(connection, request["text"]) - set(request["tables"])
+        if name in request["denied"] or name.partition(".")[0] not in request["schemas"]
+    }
+    for name in tables if closed else ():
+        schema, _, table = name.partition(".")
+        if name not in request["denied"]:
+            closed -= bound_tables(connection, f'SELECT * FROM "{schema}"."{table}"')
+    if closed:
+        raise Refused(f"The statement reads {', '.join(sorted(closed))}, which is not open to SQL.", "use other tables")
+
+
+def bound_tables(connection: Any, sql: str) -> set[str]:
+    """The tables behind a SELECT, views resolved: `schema.table`, or as written where no schema is."""
     import duckdb
 
     try:
-        names = connection.get_table_names(request["text"], qualified=True)  # such as "core.price AS p"
-        read = {name.split(maxsplit=1)[0].lower() for name in names}
+        names = connection.get_table_names(sql, qualified=True)  # such as "core.price AS p"
     except duckdb.Error:  # it does not know ASOF joins; the plan does
-        read = scanned_tables(connection, request["text"])
-    closed = {
-        name
-        for name in read - set(request["tables"])
-        if name in request["denied"] or name.partition(".")[0] not in request["schemas"]
-    }
-    if closed:
-        rows = connection.execute(
-            "SELECT lower(schema_name || '.' || view_name), lower(sql) FROM duckdb_views() WHERE NOT internal"
-        ).fetchall()
-        if any(name in tables for name, _ in rows):
-            texts = " ".join(text for _, text in rows)
-            closed = {name for name in closed if name.rpartition(".")[2] not in texts}
-    if closed:
-        raise Refused(f"The statement reads {', '.join(sorted(closed))}, which is not open to SQL.", "use other tables")
+        return scanned_tables(connection, sql)
+    return {name.split(maxsplit=1)[0].lower() for name in names}
 
 
 def scanned_tables(connection: Any, sql: str) -> set[str]:
