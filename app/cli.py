@@ -265,9 +265,10 @@ def downstream(
 
     The token for a console elsewhere comes from JOULEBOOK_SECRET_DOWNSTREAM_TOKEN.
     """
-    from app.downstream_cli import follow
+    from app.downstream_cli import keep_in_step
 
-    out.downstream(follow(apply_to, target=target, url=url, once=once, poll_s=poll, quiet=json_), as_json=json_)
+    told = keep_in_step(apply_to, target=target, url=url, once=once, poll_s=poll)
+    out.downstream(told, as_json=json_)
 
 
 @app.command()
@@ -310,3 +311,7 @@ def _fail(message: str, fix: str, code: int, as_json: bool) -> None:
     else:
         out.error(message, fix)
     sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

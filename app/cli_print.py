@@ -13,7 +13,8 @@ from rich.table import Table
 
 from app.settings import Settings
 
-_out = Console(highlight=False, soft_wrap=False)
+# A pipe has no width: nothing is cut for it.
+_out = Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 240)
 _err = Console(stderr=True, highlight=False)
 
 MARKS = {"measured": "●", "allocated": "◐", "calibrated": "◇", "modeled": "○", None: "—"}
@@ -46,6 +47,11 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
+
+
+def _number(exact: str | None) -> float | None:
+    """Money travels as exact text; a table shows it short."""
+    return None if exact is None else float(exact)
 
 
 def age(seconds: float | None) -> str:
@@ -127,7 +133,7 @@ def ranking(told: dict[str, Any], *, as_json: bool) -> None:
                 i,
                 c["offer_id"],
                 c["score"],
-                c["cost_usd"],
+                _number(c["cost_usd"]),
                 c["energy_j"],
                 c["carbon_g"],
                 c["n"],

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from app import runtime
-from app.desk import Desk, local_operator, open_desk
+from app.desk import Desk, local_downstream, local_operator, open_desk
 from app.errors import (
     AppError,
     BadRequest,
@@ -67,13 +67,13 @@ class Client:
         """The running console, where there is one."""
         return self._remote
 
-    def call(self, name: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run an operation as the local operator. Raises AppError."""
+    def call(self, name: str, params: Mapping[str, Any] | None = None, *, target: str | None = None) -> dict[str, Any]:
+        """Run an operation as the local operator, or as the downstream `target`. Raises AppError."""
         given = {k: v for k, v in (params or {}).items() if v is not None}
         if self._desk is not None:
-            return call(self._desk, name, given, local_operator("cli"))
+            return call(self._desk, name, given, local_downstream(target) if target else local_operator("cli"))
         assert self._remote is not None
-        return _post(self._remote, name, given)
+        return _post(self._remote, name, given, target)
 
 
 def _answers(found: Runtime) -> bool:
@@ -109,12 +109,13 @@ def _open_waiting(settings: Settings, found: Runtime | None) -> Desk:
             time.sleep(0.1)
 
 
-def _post(found: Runtime, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def _post(found: Runtime, name: str, params: Mapping[str, Any], target: str | None) -> dict[str, Any]:
+    headers = {"X-Joulebook-Secret": found.secret, **({"X-Joulebook-Target": target} if target else {})}
     try:
         answer = httpx.post(
             f"{found.base_url}/api/internal/call/{name}",
             json=dict(params),
-            headers={"X-Joulebook-Secret": found.secret},
+            headers=headers,
             timeout=_TIMEOUT,
             trust_env=False,
         )

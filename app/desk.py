@@ -92,6 +92,11 @@ def local_operator(channel: str) -> Actor:
     return Actor(f"{getpass.getuser()}@local", "operator", channel, frozenset({"*"}))
 
 
+def local_downstream(target: str) -> Actor:
+    """The reference downstream on this machine: may collect and report, and decides nothing."""
+    return Actor(f"downstream:{target}@local", "downstream", "cli", frozenset({"downstream", "read"}))
+
+
 # The one desk of a serving process. The lifespan of the ASGI app sets it; pages and API read it.
 _current: Desk | None = None
 

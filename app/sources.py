@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingest.http import NotModified, fetch
-from ingest.kinds import Kind, expand_url, kind
-
 from app.errors import BadRequest, NotFound
 from app.settings import SourceSettings, secret
 from ingest.base import Payload
-from ingest.errors import PayloadTooLarge
+from ingest.http import NotModified, fetch
+from ingest.kinds import Kind, expand_url, kind
+from ingest.read import read_file
 from warehouse import landing
 from warehouse.clock import utcnow
 from warehouse.runs import SourceRow, register_source
@@ -144,19 +143,12 @@ def fetch_source(desk: Desk, source: HttpSource) -> Payload | NotModified:
 def file_payload(path: Path, found: Kind, source_id: str, fetched_at: datetime | None) -> Payload:
     """A file as a payload; without `fetched_at` it is as old as the file says."""
     try:
-        stat = path.stat()
-        if path.is_dir():
-            raise BadRequest(f"{path} is a folder.", fix="name one file")
-        if stat.st_size > found.max_bytes:
-            raise PayloadTooLarge(
-                f"{path.name} has {stat.st_size:,} bytes, more than the {found.max_bytes:,} that {found.name} may have",
-                source_id=source_id,
-                fix="check that this is the right file",
-            )
-        body = path.read_bytes()
+        modified = path.stat().st_mtime
     except FileNotFoundError:
         raise BadRequest(f"There is no file {path}.", fix="check the path") from None
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {error.strerror}.", fix="check its permissions") from error
-    told = fetched_at or datetime.fromtimestamp(stat.st_mtime, UTC).replace(tzinfo=None)
-    return Payload(source_id, found.name, path.as_uri(), min(told, utcnow()), body)
+    if path.is_dir():
+        raise BadRequest(f"{path} is a folder.", fix="name one file")
+    told = fetched_at or datetime.fromtimestamp(modified, UTC).replace(tzinfo=None)
+    return read_file(path, source_id=source_id, kind=found.name, max_bytes=found.max_bytes, now=min(told, utcnow()))

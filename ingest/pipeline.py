@@ -127,6 +127,9 @@ def _store(
             removed = _mark_removed(tx, run, payload, parsed.tables["core.offer"], known_from)
             if removed:
                 notes.append(f"{removed} offers are no longer listed")
+            unpriced = _unprice_missing(tx, run, payload, parsed, known_from)
+            if unpriced:
+                notes.append(f"{unpriced} price components are no longer listed: unknown from now on")
         runs.quarantine(tx, run, landed.payload_id, [asdict(r) for r in rejects])
         counts: dict[str, Any] = {
             "rows_in": parsed.rows_in,
@@ -186,6 +189,31 @@ def _mark_removed(tx: Transaction, run: runs.RunStart, payload: Payload, offers:
         pl.lit(None).cast(pl.Datetime("us")).alias("valid_to"),
     ).select(names)
     done = loads.load(tx, "core.offer", frame, source_id=run.source_id, run_id=run.run_id, known_from=known_from)
+    return done.loaded
+
+
+def _unprice_missing(tx: Transaction, run: runs.RunStart, payload: Payload, parsed: Parsed, known_from: Any) -> int:
+    """A price component that a listed offer no longer has is unknown from now on, not what it was."""
+    prices = parsed.tables.get("core.price")
+    if prices is None:
+        return 0
+    in_force = tx.query(
+        "SELECT * FROM mart.price WHERE price_kind <> 'unknown' AND valid_from <= $at "
+        "AND list_contains($providers, provider) AND (source_id LIKE 'sample:%') = ($s LIKE 'sample:%')",
+        {"providers": _providers(parsed), "s": run.source_id, "at": payload.fetched_at},
+    )
+    listed = parsed.tables["core.offer"].select("provider", "offer_id")
+    key = ["provider", "offer_id", "component", "min_prompt_tokens"]
+    gone = in_force.join(listed, on=["provider", "offer_id"], how="semi").join(prices.select(key), on=key, how="anti")
+    if gone.is_empty():
+        return 0
+    frame = gone.with_columns(
+        pl.lit("unknown").alias("price_kind"),
+        pl.lit(None).cast(gone.schema["price_usd_per_unit"]).alias("price_usd_per_unit"),
+        pl.lit(payload.fetched_at).cast(pl.Datetime("us")).alias("valid_from"),
+        pl.lit(None).cast(pl.Datetime("us")).alias("valid_to"),
+    ).select(list(frame_schema("core.price")))
+    done = loads.load(tx, "core.price", frame, source_id=run.source_id, run_id=run.run_id, known_from=known_from)
     return done.loaded
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.errors import AppError, BadRequest, Conflict, Forbidden, NotFound, Unavailable
-from ingest.errors import IngestError
+from ingest.errors import IngestError, UnknownKind
 from warehouse.errors import (
     SqlRefused,
     StaleRevision,
@@ -124,7 +124,11 @@ def as_app_error(error: WarehouseError | IngestError) -> AppError:
         return Unavailable(error.message, fix=error.fix)
     if isinstance(error, SqlRefused):
         return BadRequest(error.message, fix=error.fix)
-    return AppError(str(error) if isinstance(error, IngestError) else error.message, fix=error.fix)
+    if isinstance(error, UnknownKind):
+        return BadRequest(error.message, fix=error.fix)
+    if isinstance(error, IngestError):
+        return AppError(": ".join(p for p in (error.source_id, error.field, error.message) if p), fix=error.fix)
+    return AppError(error.message, fix=error.fix)
 
 
 def load_all() -> None:

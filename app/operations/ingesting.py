@@ -10,8 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ingest.http import NotModified
-from ingest.kinds import KINDS, kind
 from pydantic import Field, field_validator
 
 from app.desk import Desk
@@ -20,6 +18,8 @@ from app.operations import Actor, NoParams, Params, operation
 from app.operations.plain import plain, plain_rows
 from app.sources import POWER_SOURCE, fetch_source, file_payload, http_source
 from ingest.base import Payload
+from ingest.http import NotModified
+from ingest.kinds import KINDS, kind
 from ingest.pipeline import RunOutcome, refresh
 from warehouse.clock import parse_utc
 from warehouse.freshness import freshness

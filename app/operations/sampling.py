@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ingest.kinds import kind
-
 from app.desk import Desk
 from app.errors import AppError
 from app.operations import Actor, NoParams, operation
 from app.operations.ingesting import outcome_dict
 from app.operations.recommending import refresh_recommendations, withdraw_sample
 from ingest.base import Payload
+from ingest.kinds import kind
 from ingest.pipeline import refresh
 from ingest.sample import sample_payloads
 from warehouse import ledger

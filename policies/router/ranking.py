@@ -128,8 +128,10 @@ class Ranking:
         return self.eligible[0].offer_id if self.eligible else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times as ISO text (UTC), money as exact decimal text."""
+        """Plain JSON values; times as ISO text (UTC), money as exact decimal text; a candidate's figures lie flat."""
         plain: dict[str, Any] = json.loads(canonical_json({**asdict(self), "chosen": self.chosen_offer_id}))
+        for side in ("eligible", "excluded"):
+            plain[side] = [{**candidate.pop("figures"), **candidate} for candidate in plain[side]]
         return plain
 
 

@@ -28,7 +28,9 @@ def wait_for(condition: Callable[[], bool], timeout_s: float = 10.0) -> bool:
 
 @pytest.fixture
 def desk(own_home: Path) -> Iterator[Desk]:
-    (own_home / "joulebook.toml").write_text('[sources.uk-carbon-forecast]\nenabled = false\n[power]\nenabled = false\n')
+    (own_home / "joulebook.toml").write_text(
+        "[sources.uk-carbon-forecast]\nenabled = false\n[power]\nenabled = false\n"
+    )
     opened = open_desk(load_settings())
     yield opened
     opened.close()

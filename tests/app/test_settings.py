@@ -97,7 +97,12 @@ def test_sign_in_needs_a_provider_a_cookie_secret_and_an_operator(own_home: Path
 
 @pytest.mark.parametrize(
     "line",
-    ["Authorization: Bearer abc.def-123456", "token=jbk_abcdef123456", 'api_key: "sk-abcdef123456"', "password=hunter22"],
+    [
+        "Authorization: Bearer abc.def-123456",
+        "token=jbk_abcdef123456",
+        'api_key: "sk-abcdef123456"',
+        "password=hunter22",
+    ],
 )
 def test_what_looks_like_a_secret_is_blanked_in_logs(line: str) -> None:
     shown = redact(line)

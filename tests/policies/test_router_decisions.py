@@ -72,7 +72,7 @@ def test_a_ranking_becomes_plain_json(world: World) -> None:
     model(world, "m", usd="0.0001", energy_j=45.0, carbon_g=0.001)
     plain = json.loads(json.dumps(rank(world.snapshot(), ASK, DEFAULT).to_dict()))
     assert plain["chosen"] == "m"
-    assert plain["eligible"][0]["figures"]["cost_usd"] == "0.0001"
+    assert plain["eligible"][0]["cost_usd"] == "0.0001"
 
 
 amounts = st.integers(1, 10**6).map(lambda n: Decimal(n).scaleb(-9))
