@@ -210,5 +210,5 @@ def literal(text: object) -> str:
 
     A word joiner keeps addresses from turning into links.
     """
-    plain = str(text).replace("\n", " ").replace("://", f":{_JOINER}//").replace("www.", f"www{_JOINER}.")
+    plain = " ".join(str(text).splitlines()).replace("://", f":{_JOINER}//").replace("www.", f"www{_JOINER}.")
     return _MARKDOWN.sub(r"\\\1", plain.replace("@", f"@{_JOINER}"))
