@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field, StringConstraints
 from app.operations import Actor, Params, operation
 from app.operations.routing import current_table
 from app.policy_errors import as_desk_error, policy_errors
-from app.recommendations import store
+from app.recommendations import shown, store
 from policies.recommend import lifecycle
 from policies.recommend.errors import TargetUnknown
 from policies.recommend.lifecycle import Command
@@ -76,6 +76,8 @@ def _command(state: RecState, kind: str, revision: int, table: Table) -> dict[st
         "id": state.id,
         "kind": kind,
         "revision": revision,
+        "decision_revision": state.decision_revision,
+        "targets": shown.target_json(state),
         "content_hash": state.content_hash,
         "content": dict(state.content),
         "cells": cells,

@@ -76,7 +76,7 @@ def compare(old: Ratio | None, new: Ratio | None) -> Comparison | None:
     if variance == 0:
         return Comparison(quotient - 1, (quotient - 1, quotient - 1), quotient != 1)
     degrees = variance**2 / (old.se_log**4 / (old.n - 1) + new.se_log**4 / (new.n - 1))
-    half = t_975(max(1, math.floor(degrees))) * math.sqrt(variance)
+    half = t_975(max(1, math.floor(degrees + 1e-9))) * math.sqrt(variance)
     low, high = quotient * math.exp(-half) - 1, quotient * math.exp(half) - 1
     return Comparison(quotient - 1, (low, high), low > 0 or high < 0)
 

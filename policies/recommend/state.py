@@ -156,9 +156,10 @@ def _apply(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any]) 
     changed = state if event.revision is None else replace(state, revision=event.revision)
     changed = replace(changed, last_seq=event.seq)
     if body.get("state"):
-        changed = replace(changed, state=State(body["state"]), changed_at=event.happened_at)
+        reason = body.get("reason")
+        changed = replace(changed, state=State(body["state"]), changed_at=event.happened_at, reason=reason)
         if changed.state in TERMINAL:
-            changed = replace(changed, pending=None, reason=body.get("reason"))
+            changed = replace(changed, pending=None)
     if kind == "approved":
         changed = replace(changed, approved_at=event.happened_at, decision_revision=changed.revision)
     elif kind == "rollback_requested":

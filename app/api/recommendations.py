@@ -1,0 +1,162 @@
+"""/v1/recommendations: read them, decide on them, report about them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from app.api.deps import BEARER, Called, IfMatch, Key, one_key, seen_revision
+from app.api.problems import DOCUMENTED
+from policies.recommend.state import State
+
+router = APIRouter(prefix="/v1/recommendations", tags=["recommendations"], dependencies=[BEARER], responses=DOCUMENTED)
+
+Id = Annotated[str, Path(description="Recommendation id, such as R-0001.", max_length=64)]
+
+
+class Command(BaseModel):
+    """`revision` and `idempotency_key` may come as headers (If-Match, Idempotency-Key) instead."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    revision: int | None = Field(None, ge=1, description="The revision that was seen.")
+    idempotency_key: str | None = Field(None, min_length=1, max_length=200)
+
+
+class Decision(Command):
+    reason: str | None = Field(None, max_length=2000)
+
+
+class Report(Command):
+    target: str = Field(min_length=1, max_length=100, description="Which target reports.")
+    detail: str | None = Field(None, max_length=2000, description="Free text, such as a checksum of what was written.")
+
+
+class Acknowledgement(Report):
+    rejection: str | None = Field(None, max_length=2000, description="Why the target does not carry it out.")
+
+
+class OutcomeReport(Report):
+    """Totals over all attempts since actuation, failures included; leave out what is unknown."""
+
+    window_start_at: AwareDatetime
+    window_end_at: AwareDatetime
+    evidence_class: str = Field(description="measured, allocated, calibrated or modeled")
+    attempts: int | None = None
+    successes: int | None = None
+    n: int | None = Field(None, description="Requests of the window.")
+    energy_j: float | None = None
+    billed_cost_usd: Decimal | None = Field(None, allow_inf_nan=True)
+    carbon_g: float | None = None
+    relative_uncertainty: float | None = Field(None, description="One standard deviation of energy_j / energy_j.")
+    aborted: bool = False
+
+
+def _tagged(response: Response, told: dict[str, Any]) -> dict[str, Any]:
+    response.headers["ETag"] = told["etag"]
+    return told
+
+
+def _send(
+    caller: Called, response: Response, name: str, rec_id: str, body: Command, if_match: str | None, key: str | None
+) -> dict[str, Any]:
+    given = body.model_dump(exclude={"revision", "idempotency_key"})
+    revision, one = seen_revision(if_match, body.revision), one_key(key, body.idempotency_key)
+    params = {**given, "id": rec_id, "revision": revision, "idempotency_key": one}
+    return _tagged(response, caller.call(f"recommend.{name}", params))
+
+
+@router.get("")
+def list_recommendations(
+    caller: Called,
+    state: Annotated[State | None, Query(description="Only this state.")] = None,
+    include_closed: bool = False,
+) -> dict[str, Any]:
+    """List the recommendations, newest first."""
+    return caller.call("recommend.list", {"state": state, "include_closed": include_closed})
+
+
+@router.post("/refresh")
+def refresh(caller: Called) -> dict[str, Any]:
+    """Compare the routing table with the ranked one now and propose the differences."""
+    return caller.call("recommend.refresh", {})
+
+
+@router.get("/{rec_id}")
+def read_recommendation(caller: Called, response: Response, rec_id: Id) -> dict[str, Any]:
+    """Read one recommendation: evidence, targets, timeline. The ETag is its revision."""
+    return _tagged(response, caller.call("recommend.show", {"id": rec_id}))
+
+
+@router.post("/{rec_id}/approve")
+def approve(
+    caller: Called,
+    response: Response,
+    rec_id: Id,
+    body: Decision | None = None,
+    if_match: IfMatch = None,
+    key: Key = None,
+) -> dict[str, Any]:
+    """Approve it, so that its targets collect it."""
+    return _send(caller, response, "approve", rec_id, body or Decision(), if_match, key)
+
+
+@router.post("/{rec_id}/dismiss")
+def dismiss(
+    caller: Called,
+    response: Response,
+    rec_id: Id,
+    body: Decision | None = None,
+    if_match: IfMatch = None,
+    key: Key = None,
+) -> dict[str, Any]:
+    """Dismiss it; the same is not proposed again on the same evidence."""
+    return _send(caller, response, "dismiss", rec_id, body or Decision(), if_match, key)
+
+
+@router.post("/{rec_id}/rollback")
+def rollback(
+    caller: Called,
+    response: Response,
+    rec_id: Id,
+    body: Decision | None = None,
+    if_match: IfMatch = None,
+    key: Key = None,
+) -> dict[str, Any]:
+    """Ask every target that received the change to restore what was there before."""
+    return _send(caller, response, "rollback", rec_id, body or Decision(), if_match, key)
+
+
+@router.post("/{rec_id}/acknowledge")
+def acknowledge(
+    caller: Called, response: Response, rec_id: Id, body: Acknowledgement, if_match: IfMatch = None, key: Key = None
+) -> dict[str, Any]:
+    """A target acknowledges the command it collected, or rejects it with a reason."""
+    return _send(caller, response, "acknowledge", rec_id, body, if_match, key)
+
+
+@router.post("/{rec_id}/actuate")
+def actuate(
+    caller: Called, response: Response, rec_id: Id, body: Report, if_match: IfMatch = None, key: Key = None
+) -> dict[str, Any]:
+    """A target reports that it has carried the change out."""
+    return _send(caller, response, "actuate", rec_id, body, if_match, key)
+
+
+@router.post("/{rec_id}/outcome")
+def outcome(
+    caller: Called, response: Response, rec_id: Id, body: OutcomeReport, if_match: IfMatch = None, key: Key = None
+) -> dict[str, Any]:
+    """A target reports what was measured; the verdict is in the answer. Too little data is INCONCLUSIVE."""
+    return _send(caller, response, "outcome", rec_id, body, if_match, key)
+
+
+@router.post("/{rec_id}/rolled-back")
+def rolled_back(
+    caller: Called, response: Response, rec_id: Id, body: Report, if_match: IfMatch = None, key: Key = None
+) -> dict[str, Any]:
+    """A target reports that it has restored the previous content."""
+    return _send(caller, response, "rolled_back", rec_id, body, if_match, key)

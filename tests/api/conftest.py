@@ -1,0 +1,48 @@
+"""The API over a small desk, mounted under /api, with one token per scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.api import create_api
+from app.desk import Desk
+from tests.api.asgi import AsgiClient, mounted
+from tests.recommend.desks import OPERATOR, Driver, make_desk
+
+SECRET = "the-secret-of-this-start"
+
+
+@dataclass
+class Api:
+    desk: Desk
+    driver: Driver
+    app: Any
+    tokens: dict[str, str]
+
+    def as_(self, scope: str | None) -> AsgiClient:
+        """A client with the token of a scope; None: without any."""
+        return AsgiClient(self.app, self.tokens[scope] if scope else None)
+
+
+@pytest.fixture
+def desk(own_home: Path) -> Iterator[Desk]:
+    made = make_desk(own_home, "[policy]\ntiers = {old = 1, new = 1}\n")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def api(desk: Desk) -> Api:
+    """R-0001 is proposed."""
+    driver = Driver(desk)
+    driver.refresh()
+    tokens = {
+        scope: driver.call("token.create", {"name": scope, "scopes": [scope]}, OPERATOR)["token"]
+        for scope in ("read", "downstream", "operator")
+    }
+    return Api(desk, driver, mounted(create_api(lambda: desk, lambda: SECRET)), tokens)

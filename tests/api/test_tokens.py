@@ -1,0 +1,89 @@
+"""API tokens: shown once, stored hashed, each change on record."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from app.auth import authenticate, person
+from app.desk import Desk
+from app.errors import BadRequest, Conflict, Forbidden, NotFound
+from app.settings import load_settings
+from tests.recommend.desks import READER, Driver, refusal
+
+
+@pytest.fixture
+def driver(desk: Desk) -> Driver:
+    return Driver(desk)
+
+
+def test_the_clear_token_is_nowhere_in_the_files_of_the_home(driver: Driver, desk: Desk) -> None:
+    made = driver.call("token.create", {"name": "router", "scopes": ["downstream"]})
+    clear = made["token"]
+    assert clear.startswith("jbk_")
+    desk.warehouse.query("SELECT 1")
+    digest = hashlib.sha256(clear.encode()).hexdigest()
+    stored = desk.warehouse.query("SELECT token_sha256 FROM ops.api_token").item()
+    assert stored == digest
+    desk.close()
+    files = [f for f in desk.settings.home.rglob("*") if f.is_file()]
+    assert len(files) >= 2
+    for file in files:
+        assert clear.encode() not in file.read_bytes(), file
+
+
+def test_creation_and_revocation_are_events_without_the_secret(driver: Driver) -> None:
+    made = driver.call("token.create", {"name": "router", "scopes": ["downstream", "read", "read"]})
+    assert made["scopes"] == ["downstream", "read"]
+    listed = driver.call("token.revoke", {"id": made["id"]})["tokens"]
+    assert listed[0]["revoked_at"] is not None
+    assert "token" not in listed[0]
+    driver.call("token.revoke", {"id": made["id"]})
+    kinds = [e.kind for e in driver.events()]
+    assert kinds == ["token.created", "token.revoked"], "revoking twice is one event"
+    assert not any(made["token"] in e.body for e in driver.events())
+
+
+def test_only_the_local_operator_makes_tokens(driver: Driver) -> None:
+    assert isinstance(
+        refusal(lambda: driver.call("token.create", {"name": "x", "scopes": ["read"]}, READER)), Forbidden
+    )
+
+
+def test_unknown_scopes_duplicate_names_and_unknown_ids_are_refused(driver: Driver) -> None:
+    assert isinstance(refusal(lambda: driver.call("token.create", {"name": "x", "scopes": ["root"]})), BadRequest)
+    assert isinstance(refusal(lambda: driver.call("token.create", {"name": "x", "scopes": []})), BadRequest)
+    driver.call("token.create", {"name": "x", "scopes": ["read"]})
+    assert isinstance(refusal(lambda: driver.call("token.create", {"name": "x", "scopes": ["read"]})), Conflict)
+    assert isinstance(refusal(lambda: driver.call("token.revoke", {"id": "nobody"})), NotFound)
+
+
+@pytest.mark.parametrize(
+    ("scope", "role", "opens"),
+    [
+        ("read", "reader", {"read"}),
+        ("downstream", "downstream", {"downstream", "read"}),
+        ("operator", "operator", {"operator", "read"}),
+    ],
+)
+def test_a_token_opens_what_its_scope_says(driver: Driver, desk: Desk, scope: str, role: str, opens: set[str]) -> None:
+    made = driver.call("token.create", {"name": "t", "scopes": [scope]})
+    actor = authenticate(desk, f"Bearer {made['token']}")
+    assert (actor.name, actor.role, actor.channel) == ("token:t", role, "api")
+    assert actor.scopes == opens
+    assert not actor.may("local")
+
+
+def test_a_signed_in_person_has_the_role_of_the_configuration(desk: Desk) -> None:
+    config = desk.settings.home / "joulebook.toml"
+    config.write_text(
+        config.read_text() + '[auth.roles]\n"Ada@example.org" = "operator"\n"bob@example.org" = "reader"\n'
+    )
+    settings = load_settings()
+    assert person(settings, "ada@example.org").may("operator")
+    assert not person(settings, "ada@example.org").may("local")
+    assert not person(settings, "bob@example.org").may("operator")
+    for email, verified in (("eve@example.org", True), (None, True), ("ada@example.org", False)):
+        error = refusal(lambda email=email, verified=verified: person(settings, email, verified))
+        assert isinstance(error, Forbidden)
