@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from typing import Any
 
 import structlog
@@ -75,7 +76,8 @@ def of_app_error(error: AppError, path: str) -> JSONResponse:
 
 def of_unexpected(error: Exception, path: str) -> JSONResponse:
     """A 500 that tells nothing of the inside; the log has the rest."""
-    log.error("a request failed", path=path, exc_info=error)
+    # As text, so that what looks like a secret is blanked, and without the values of local variables.
+    log.error("a request failed", path=path, traceback="".join(traceback.format_exception(error)))
     return respond(
         document(500, "Something went wrong inside joulebook.", path=path, fix="look at its log; nothing was lost")
     )
