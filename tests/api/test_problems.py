@@ -147,6 +147,17 @@ def test_the_private_door_acts_as_the_local_operator_of_the_command_line(api: Ap
     assert told["exit_code"] == 2
 
 
+def test_a_downstream_at_the_private_door_acts_under_its_own_name_and_may_not_decide(api: Api) -> None:
+    client = AsgiClient(api.app, **{"X-Joulebook-Secret": SECRET, "X-Joulebook-Target": "router"})
+    api.driver.send("approve")
+    (handed,) = client.post("/api/internal/call/recommend.collect", json={"target": "router"}).json()["commands"]
+    assert handed["id"] == "R-0001"
+    sent = api.driver.events("recommendation.sent")[-1]
+    assert (sent.actor, sent.role) == ("downstream:router@local", "downstream")
+    params = {"id": "R-0001", "revision": 3, "idempotency_key": "k"}
+    problem(client.post("/api/internal/call/recommend.rollback", json=params), 403)
+
+
 def test_without_a_secret_the_private_door_stays_shut(desk: Desk) -> None:
     client = AsgiClient(mounted(create_api(lambda: desk)), **{"X-Joulebook-Secret": ""})
     problem(client.post("/api/internal/call/recommend.list", json={}), 401)
