@@ -183,7 +183,9 @@ def _inverted(flags: list[reads.Inversion]) -> str:
     """`lists below X, bills 95 % more`: where list order and bill order disagree."""
     worst = flags[0]
     more = f" (and {len(flags) - 1} more)" if len(flags) > 1 else ""
-    return f"▲ lists below {worst.other}, bills {100 * (worst.bill_ratio - 1):.0f} % more{more}"
+    ratio = worst.bill_ratio
+    bills = f"{100 * (ratio - 1):.0f} % more" if ratio < 2 else f"{ratio:.3g} times as much"
+    return f"▲ lists below {worst.other}, bills {bills}{more}"
 
 
 def excluded_table(excluded: tuple[Excluded, ...]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from html import escape
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -45,7 +46,7 @@ def needs_you() -> None:
         look = "NEEDS YOU" if waiting or failed_changes or failed or old else "Nothing needs you"
         st.html(f'<div class="jb"><b>{look}</b></div>', width="content")
         if parts:
-            st.html(f'<div class="jb">{" · ".join(parts)}</div>', width="content")
+            st.html(f'<div class="jb">{escape(" · ".join(parts))}</div>', width="content")
         if waiting or failed_changes:
             st.page_link("views/recommendations.py", label="Open recommendations", width="content")
         if old or failed:
@@ -232,7 +233,7 @@ def recent_changes(entries: list[audit.Entry]) -> None:
 
 
 def show() -> None:
-    needs_you()
+    st.fragment(needs_you, run_every=chrome.refresh_s(15), key="needs-you-now")()
     now = utcnow()
     with st.container(horizontal=True, vertical_alignment="bottom", key="overview-head"):
         label = st.segmented_control(

@@ -160,7 +160,7 @@ def show() -> None:
 def _legend(front: Front, unplotted: list[Unplotted]) -> None:
     rows = "<br>".join(f"{m.glyph} {name}" for name, m in MARKS.items())
     shapes.show(
-        f"<h4>Marks</h4><span class='jb-small'>{rows}<br>— crosses are 95 % intervals</span>"
+        f"<h4>Marks</h4><span class='jb-small'>{rows}<br>— missing<br>crosses: 95 % intervals</span>"
         "<h4>Lines</h4><span class='jb-small'>step: the front<br>dotted: what random mixing of two points reaches"
         "<br>grey: dominated</span>"
     )

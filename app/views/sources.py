@@ -184,8 +184,11 @@ def drawer(source_id: str) -> None:
         shapes.problem(f"There is no source {source_id!r}.", "choose one of the rows above", look="warn")
         return
     st.subheader(literal(f"{source.source_id} · {source.title}"), anchor=False)
-    shapes.show(f"{chip_html(source.status)} {escape(source.why)}")
-    if source.last_state in ("FAILED", "ABORTED") and source.last_error:
+    failed = source.last_state in ("FAILED", "ABORTED") and bool(source.last_error)
+    held = "what was loaded before stays in force" if source.last_success_at else "nothing was loaded yet"
+    why = f"the last run failed; {held}" if failed else source.why
+    shapes.show(f"{chip_html(source.status)} {escape(why)}")
+    if failed and source.last_error:
         shapes.problem(source.last_error, source.last_fix or "run it again; if it stays, look at the payload")
     left, right = st.columns([2, 3], gap="large")
     with left:
@@ -253,6 +256,8 @@ def _facts(source: reads.SourceFreshness) -> None:
             ("sha256", payload.sha256),
         ]
     shapes.show(shapes.table_html(("", ""), [(escape(k), f'<span class="jb-id">{escape(v)}</span>') for k, v in rows]))
+    if payload is not None and payload.url.startswith(("http://", "https://")):
+        st.link_button("Open the address", payload.url, help="Leaves joulebook: your browser asks the source itself")
 
 
 def show() -> None:
