@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from starlette.middleware import Middleware
 from starlette.routing import Mount
 from streamlit.starlette import App
 
@@ -28,6 +29,7 @@ from app.operations import call
 from app.power import start_power
 from app.scheduler import Jobs
 from app.settings import Settings, config_path, secrets_file, sign_in_configured
+from app.web import SecurityHeaders
 from warehouse.errors import WarehouseError
 
 _HERE = Path(__file__).parent
@@ -61,6 +63,7 @@ def create_app(settings: Settings) -> App:
         str(_HERE / "main.py"),
         lifespan=lifespan,
         routes=[Mount("/api", app=api)],
+        middleware=[Middleware(SecurityHeaders, hosts=_hosts(settings))],
         secrets=secrets_file(settings) or None,
     )
 
@@ -90,6 +93,11 @@ def _load_sample_when_new(desk: Desk) -> None:
     )
     if wanted and ledger_or_runs == 0:
         call(desk, "sample.load", {}, local_operator("scheduler"))
+
+
+def _hosts(settings: Settings) -> frozenset[str] | None:
+    """The names a console on loopback answers to; beyond it the operator's proxy decides."""
+    return frozenset({"localhost", "127.0.0.1", "[::1]"}) if settings.server.address in _LOOPBACK else None
 
 
 def _publish(settings: Settings, secret: str, desk: Desk) -> None:
@@ -136,9 +144,9 @@ def streamlit_config(settings: Settings) -> dict[str, Any]:
         flatten("", tomllib.loads(shipped.read_text()))
     address, port = settings.server.address, settings.server.port
     flat |= {"server.address": address, "server.port": port}
-    if address in _LOOPBACK:
-        # A page of another site must not reach this console through a name that resolves to loopback.
-        flat["server.allowedHosts"] = ["localhost", "127.0.0.1", "[::1]"]
+    hosts = _hosts(settings)
+    if hosts is not None:
+        flat["server.allowedHosts"] = sorted(hosts)  # the websocket's own check
     return flat
 
 

@@ -94,7 +94,7 @@ class Guardrails(Section):
     """A proposal that nobody approves expires after this."""
     min_dwell: Duration = "30 min"  # type: ignore[assignment]
     """A cell that was changed stays for at least this long."""
-    max_changes_per_day: int = Field(20, ge=1)
+    max_changes_per_day: int = Field(30, ge=1)
     """Most cells that proposals may change per day."""
     success_margin: float = Field(0.02, ge=0, lt=1)
     """Largest acceptable loss of success rate, as a fraction."""

@@ -29,8 +29,11 @@ def blocked(
         for key in sorted(state.routes):
             route = known.routes.get(key)
             if route is None or route.by != state.id:
-                by = route.by if route else "nobody"
-                newer = f"{by} has changed {key} since" if by.startswith("R-") else f"{key} was {by} anew since"
+                if route is None:
+                    newer = f"{key} is no longer in the routing table"
+                else:
+                    by = route.by
+                    newer = f"{by} has changed {key} since" if by.startswith("R-") else f"{key} was {by} anew since"
                 return f"{newer}, and an older content would overwrite it"
     return None
 

@@ -82,7 +82,7 @@ def run() -> dict[str, Any]:
             options = [f"--server.port={port}", "--server.headless=true", "--browser.gatherUsageStats=false"]
             return [sys.executable, "-m", "streamlit", "run", str(hello), "--server.address=127.0.0.1", *options]
 
-        with _browser() as browser:
+        with _Browser() as browser:
             first = _measure(ours, env, "/api/healthz", "joulebook", browser)
             pairs = [
                 (
@@ -109,7 +109,7 @@ def run() -> dict[str, Any]:
     return rounded(figures, 3)
 
 
-class _browser:
+class _Browser:
     """A Chromium, or None where there is none."""
 
     def __enter__(self) -> Any:
