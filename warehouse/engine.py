@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +34,7 @@ from warehouse.ids import uuid7
 Params = Mapping[str, Any] | Sequence[Any] | None
 
 _LOCK_WAIT_S = 30.0
+_COPY_CHUNK_BYTES = 4 * 1024 * 1024
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -130,6 +130,9 @@ class Warehouse:
         self.path = path
         self.capabilities = Capabilities()
         self._root: duckdb.DuckDBPyConnection | None = root
+        # Copies read through this one descriptor. A POSIX lock ends when its process closes *any* descriptor of the
+        # file, so opening and closing the warehouse for a copy would let a second process in.
+        self._file: int | None = os.open(path, os.O_RDONLY)
         self._write_lock = threading.RLock()
         self._copy_lock = threading.Lock()
         self._copied_at = 0.0
@@ -159,6 +162,9 @@ class Warehouse:
             root, self._root = self._root, None
             if root is not None:
                 root.close()
+            file, self._file = self._file, None
+            if file is not None:
+                os.close(file)
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         root = self._root
@@ -262,7 +268,7 @@ class Warehouse:
                     cursor.execute("CHECKPOINT")
                 as_of = utcnow()
                 try:
-                    shutil.copyfile(self.path, temporary)
+                    self._copy_file(temporary)
                 except OSError as error:
                     temporary.unlink(missing_ok=True)
                     raise WarehouseFull(
@@ -272,6 +278,17 @@ class Warehouse:
             os.replace(temporary, target)
             self._copied_at, self._copy_as_of = time.monotonic(), as_of
             return as_of
+
+    def _copy_file(self, target: Path) -> None:
+        """The bytes of the file at `target`, read without opening the warehouse anew (see `_file`)."""
+        file = self._file
+        if file is None:
+            raise WarehouseClosed(f"The warehouse {self.path} is closed.", fix="open it again")
+        with target.open("wb") as out:
+            offset = 0
+            while chunk := os.pread(file, _COPY_CHUNK_BYTES, offset):
+                out.write(chunk)
+                offset += len(chunk)
 
 
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:
