@@ -130,16 +130,38 @@ def anchor_path(warehouse: Warehouse) -> Path:
 
 
 def anchor(warehouse: Warehouse) -> None:
-    """Write the head of the chain beside the warehouse, atomically. Called after each commit that appended."""
+    """Write the head of the chain beside the warehouse, atomically. Called after each commit that appended.
+
+    An anchor that the ledger no longer contains is left as it is: moving on would hide a cut or rewritten chain.
+    """
     head = warehouse.query("SELECT seq, hash FROM ledger.event ORDER BY seq DESC LIMIT 1")
     if not head.height:
         return
     path = anchor_path(warehouse)
+    if path.exists() and not _contains(warehouse, path):
+        return
     temporary = path.with_name(path.name + ".tmp")
     # A full disk must not undo a committed event: the anchor then lags, which verify allows.
     with contextlib.suppress(OSError):
         temporary.write_text(json.dumps({"seq": head.item(0, 0), "hash": head.item(0, 1)}))
         os.replace(temporary, path)
+
+
+def _told(path: Path) -> tuple[int, str] | None:
+    """(seq, hash) of the anchor file, or None where it cannot be read."""
+    try:
+        told = json.loads(path.read_text())
+        return int(told["seq"]), str(told["hash"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return None
+
+
+def _contains(warehouse: Warehouse, path: Path) -> bool:
+    told = _told(path)
+    if told is None:
+        return False
+    known = warehouse.scalar("SELECT hash FROM ledger.event WHERE seq = $seq", {"seq": told[0]})
+    return bool(known == told[1])
 
 
 def verify(warehouse: Warehouse) -> Verification:
@@ -170,11 +192,10 @@ def _against_anchor(warehouse: Warehouse, hashes: dict[int, str]) -> list[str]:
     path = anchor_path(warehouse)
     if not path.exists():
         return [f"the anchor {path.name} is missing although there are events"] if len(hashes) > 1 else []
-    try:
-        told = json.loads(path.read_text())
-        seq, digest = int(told["seq"]), str(told["hash"])
-    except (ValueError, KeyError, TypeError, OSError):
+    told = _told(path)
+    if told is None:
         return [f"the anchor {path.name} cannot be read"]
+    seq, digest = told
     if seq not in hashes:
         return [f"the anchor names event {seq}, which is not in the ledger: the tail was cut, or an old copy restored"]
     if hashes[seq] != digest:

@@ -119,6 +119,26 @@ def test_a_chain_rewritten_with_right_hashes_is_found_by_the_anchor(warehouse: W
     assert any("rewritten" in p for p in ledger.verify(warehouse).problems)
 
 
+def test_writing_on_after_a_cut_does_not_hide_it(warehouse: Warehouse) -> None:
+    """The anchor never moves on to a chain that does not contain it: an old copy put back stays noticed."""
+    fill(warehouse, 4)
+    assert tamper(warehouse, "DELETE FROM ledger.event WHERE seq >= 3")
+    fill(warehouse, 1)
+    assert any("tail was cut" in p for p in ledger.verify(warehouse).problems)
+    fill(warehouse, 1)
+    assert any("rewritten" in p for p in ledger.verify(warehouse).problems)
+    ledger.anchor_path(warehouse).unlink()  # how an operator accepts what is there
+    fill(warehouse, 1)
+    assert ledger.verify(warehouse).ok
+
+
+def test_an_unreadable_anchor_is_reported_and_kept(warehouse: Warehouse) -> None:
+    fill(warehouse, 1)
+    ledger.anchor_path(warehouse).write_text("{")
+    fill(warehouse, 1)
+    assert ledger.verify(warehouse).problems == [f"the anchor {ledger.anchor_path(warehouse).name} cannot be read"]
+
+
 def test_a_lost_anchor_is_reported(warehouse: Warehouse) -> None:
     fill(warehouse, 1)
     ledger.anchor_path(warehouse).unlink()
@@ -151,5 +171,6 @@ def test_any_single_or_combined_edit_is_found(
 ) -> None:
     with warehouse.transaction() as tx:
         tx.execute("DELETE FROM ledger.event")
+    ledger.anchor_path(warehouse).unlink(missing_ok=True)  # that of the example before
     fill(warehouse, 6)
     assert tamper(warehouse, *(edit(seq) for seq, edit in zip(seqs, edits, strict=False)))
