@@ -25,6 +25,7 @@ class Payload:
     content_type: str | None = None
     etag: str | None = None
     last_modified: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)  # what a person declared: see ingest.kind.Option
 
 
 @dataclass(frozen=True)
