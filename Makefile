@@ -31,7 +31,7 @@ lint: dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 bench: dev
 	$(BIN)/joulebook bench all --output bench.json

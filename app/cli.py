@@ -16,7 +16,7 @@ from typer.exceptions import Abort, TyperException
 
 from app import cli_print as out
 from app.client import Client
-from app.errors import AppError
+from app.errors import AppError, BadRequest
 from app.settings import load_settings
 from warehouse.ids import uuid7
 
@@ -57,12 +57,13 @@ def up(
     json_: Json = False,
 ) -> None:
     """Start the console: pages, API, scheduler and sampler in one process."""
-    from app.asgi import check_address, serve
+    from app.asgi import check_address, check_free, serve
 
     settings = load_settings()
     told = settings.server.model_copy(update={k: v for k, v in (("port", port), ("address", address)) if v is not None})
     settings = settings.model_copy(update={"server": told})
     check_address(settings)
+    check_free(settings)
     out.starting(settings, as_json=json_)
     serve(settings)
 
@@ -87,22 +88,35 @@ def import_(
         str | None, typer.Option(help="When it was true, ISO 8601 with zone (default: mtime).")
     ] = None,
     accept_shrink: Annotated[bool, typer.Option(help="Accept a catalog that lost more than half.")] = False,
+    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE that the file does not tell; repeat.")] = None,
     json_: Json = False,
 ) -> None:
-    """Import a file through the same parser as the live source."""
-    told = ask(
-        "import",
-        {
-            "kind": kind,
-            "path": str(file.absolute()),
-            "source": source,
-            "fetched_at": fetched_at,
-            "accept_shrink": accept_shrink,
-        },
-    )
+    """Import a file through the same parser as the live source. Ctrl+C cancels; nothing of it is kept then."""
+    from app.importing import import_with_progress
+
+    params = {
+        "kind": kind,
+        "path": str(file.absolute()),
+        "source": source,
+        "fetched_at": fetched_at,
+        "accept_shrink": accept_shrink,
+        "options": _pairs(option or []),
+    }
+    with Client(load_settings()) as client:
+        told = import_with_progress(client, params, show=not json_ and sys.stderr.isatty())
     out.run(told, as_json=json_)
     if told["state"] == "FAILED":
         raise typer.Exit(1)
+
+
+def _pairs(options: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in options:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise BadRequest(f"--option {text!r} is not NAME=VALUE.", fix="write --option timezone=UTC")
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 @ingest.command("list")

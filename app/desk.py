@@ -18,6 +18,7 @@ from warehouse.errors import WarehouseError
 if TYPE_CHECKING:
     from app.scheduler import Jobs
     from ingest.power.sampler import PowerSampler
+    from ingest.stream import Progress
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Desk:
     jobs: Jobs | None = None
     sampler: PowerSampler | None = None
     unrecorded: list[dict[str, Any]] = field(default_factory=list)  # failures that the warehouse could not store
+    loads: dict[str, Progress] = field(default_factory=dict)  # running imports, by the name their caller gave them
     command_lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -64,11 +66,13 @@ def open_desk(settings: Settings, *, tolerate_failure: bool = False) -> Desk:
     """
     from app.sources import register_configured
     from warehouse.runs import abort_orphans
+    from warehouse.staging import drop_orphans
 
     desk = Desk(settings)
     try:
         desk._warehouse = Warehouse.open(settings.warehouse_path)
         abort_orphans(desk._warehouse)
+        drop_orphans(desk._warehouse)
         register_configured(desk)
     except WarehouseError as error:
         if desk._warehouse is not None:

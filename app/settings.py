@@ -106,7 +106,7 @@ class SourceSettings(Section):
     kind: str
     """Kind of payload; see docs/sources.md."""
     url: str | None = None
-    """Where to fetch it; {now} stands for the present minute. Default: that of the kind."""
+    """Where to fetch it; {now} stands for the current half hour (UTC). Default: that of the kind."""
     title: str | None = None
     """What the Sources page calls it."""
     enabled: bool = True
@@ -117,6 +117,8 @@ class SourceSettings(Section):
     """Age after which its data is stale; default: that of the kind."""
     expire_after: Duration | None = None
     """Age after which its data is expired; default: that of the kind."""
+    options: dict[str, str] = Field(default_factory=dict)
+    """What the payload does not tell, such as the zone of naive time stamps; see docs/sources.md."""
     secret: str | None = None  # the name of a secret, sent as a bearer token
     """Name of a secret that is sent as a bearer token."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from app.errors import BadRequest, NotFound
 from app.settings import SourceSettings, secret
 from ingest.base import Payload
 from ingest.http import NotModified, fetch
-from ingest.kinds import Kind, expand_url, kind
+from ingest.kinds import Ask, Kind, expand_url, kind
 from ingest.read import read_file
 from warehouse import landing
 from warehouse.clock import utcnow
@@ -36,6 +37,7 @@ class HttpSource:
     expire_after_s: float
     enabled: bool
     secret_name: str | None
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def row(self, *, offline: bool) -> SourceRow:
         return SourceRow(
@@ -76,6 +78,7 @@ def http_source_of(source_id: str, told: SourceSettings) -> HttpSource:
         told.expire_after or max(found.expire_after_s, told.stale_after or 0.0),
         told.enabled,
         told.secret,
+        declared_options(found, told.options),
     )
 
 
@@ -116,32 +119,73 @@ def register_configured(desk: Desk) -> None:
 
 
 def fetch_source(desk: Desk, source: HttpSource) -> Payload | NotModified:
-    """Ask the source, conditionally where its last answer allows it."""
+    """Ask the source, conditionally where its last answer allows it. Raises BadRequest for a missing secret."""
     etag, last_modified = landing.latest_validators(desk.warehouse, source.source_id, source.kind.name)
-    headers = {}
-    if source.secret_name:
-        value = secret(desk.settings, source.secret_name)
-        if value is None:
-            raise BadRequest(
-                f"The source {source.source_id!r} needs the secret {source.secret_name!r}, which is not set.",
-                fix=f"set JOULEBOOK_SECRET_{source.secret_name.upper().replace('-', '_')} or "
-                "put it under [joulebook] in .streamlit/secrets.toml",
-            )
-        headers["Authorization"] = f"Bearer {value.get_secret_value()}"
-    return fetch(
-        expand_url(source.url, utcnow()),
+    now = utcnow()
+    ask = Ask(
+        url=expand_url(source.url, now),
         source_id=source.source_id,
         kind=source.kind.name,
-        headers=headers,
+        secret=_secret_of(desk, source),
+        options=source.options,
         etag=etag,
         last_modified=last_modified,
         max_bytes=source.kind.max_bytes,
         offline=desk.settings.offline,
+        now=now,
+    )
+    got = (source.kind.fetch or _one_get)(ask)
+    return replace(got, options=source.options) if isinstance(got, Payload) else got
+
+
+def _secret_of(desk: Desk, source: HttpSource) -> str | None:
+    if source.secret_name is None:
+        return None
+    value = secret(desk.settings, source.secret_name)
+    if value is None:
+        raise BadRequest(
+            f"The source {source.source_id!r} needs the secret {source.secret_name!r}, which is not set.",
+            fix=f"set JOULEBOOK_SECRET_{source.secret_name.upper().replace('-', '_')} or "
+            "put it under [joulebook] in .streamlit/secrets.toml",
+        )
+    return value.get_secret_value()
+
+
+def _one_get(ask: Ask) -> Payload | NotModified:
+    found = kind(ask.kind)
+    return fetch(
+        ask.url,
+        source_id=ask.source_id,
+        kind=ask.kind,
+        headers={found.secret_header: f"{found.secret_prefix}{ask.secret}"} if ask.secret else None,
+        etag=ask.etag,
+        last_modified=ask.last_modified,
+        max_bytes=ask.max_bytes,
+        offline=ask.offline,
     )
 
 
-def file_payload(path: Path, found: Kind, source_id: str, fetched_at: datetime | None) -> Payload:
-    """A file as a payload; without `fetched_at` it is as old as the file says."""
+def declared_options(found: Kind, told: Mapping[str, str]) -> dict[str, str]:
+    """The options of a kind with its defaults filled in. Raises BadRequest for unknown, missing or wrong ones."""
+    known = {o.name: o for o in found.options}
+    unknown = sorted(set(told) - set(known))
+    if unknown:
+        allowed = f"use one of {', '.join(known)}" if known else f"the kind {found.name!r} has no options"
+        raise BadRequest(f"The kind {found.name!r} has no option {unknown[0]!r}.", fix=allowed)
+    options = {o.name: told.get(o.name, o.default) for o in found.options}
+    for name, value in options.items():
+        if value is None and known[name].required:
+            raise BadRequest(
+                f"The kind {found.name!r} needs the option {name!r}: {known[name].about}.",
+                fix=f"add --option {name}=VALUE",
+            )
+        if value is not None and known[name].allowed and value not in known[name].allowed:
+            raise BadRequest(f"The option {name} is {value!r}.", fix=f"use one of {', '.join(known[name].allowed)}")
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def file_age(path: Path, fetched_at: datetime | None) -> datetime:
+    """When a file was true: as told, else as the file says. Raises BadRequest where there is no readable file."""
     try:
         modified = path.stat().st_mtime
     except FileNotFoundError:
@@ -151,4 +195,13 @@ def file_payload(path: Path, found: Kind, source_id: str, fetched_at: datetime |
     if path.is_dir():
         raise BadRequest(f"{path} is a folder.", fix="name one file")
     told = fetched_at or datetime.fromtimestamp(modified, UTC).replace(tzinfo=None)
-    return read_file(path, source_id=source_id, kind=found.name, max_bytes=found.max_bytes, now=min(told, utcnow()))
+    return min(told, utcnow())
+
+
+def file_payload(
+    path: Path, found: Kind, source_id: str, fetched_at: datetime | None, options: Mapping[str, str] | None = None
+) -> Payload:
+    """A file as a payload; without `fetched_at` it is as old as the file says."""
+    now = file_age(path, fetched_at)
+    payload = read_file(path, source_id=source_id, kind=found.name, max_bytes=found.max_bytes, now=now)
+    return replace(payload, options=declared_options(found, options or {}))

@@ -8,6 +8,7 @@
     │   └── OfflineMode         terminal   configuration forbids outgoing calls
     ├── PayloadError            terminal   the payload as a whole cannot be read (truncated, HTML, not JSON)
     ├── CatalogShrank           terminal   the whole payload is refused: empty, or cut by half
+    ├── Cancelled               terminal   a person stopped the load; nothing of it was kept
     ├── UnknownKind             terminal   `import KIND` with a kind that is not there
     └── DeviceError
         ├── NoDriver            terminal   no NVIDIA driver on this machine
@@ -69,6 +70,10 @@ class PayloadError(IngestError):
 
 
 class CatalogShrank(IngestError):
+    pass
+
+
+class Cancelled(IngestError):
     pass
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 
 import polars as pl
 
-from ingest.base import Parser
+from ingest.base import Parser, Payload
+from ingest.http import NotModified
+from ingest.stream import Streamer
 from warehouse.engine import Transaction
 
 MIB = 2**20
@@ -16,6 +19,26 @@ DAY_S = 24 * HOUR_S
 
 Derive = Callable[[Transaction, str], Mapping[str, pl.DataFrame]]
 """Frames per table that follow from what a source has loaded; called within the transaction of the load."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One fetch: where, with which secret and validators, within which limits."""
+
+    url: str  # with placeholders filled in
+    source_id: str
+    kind: str
+    secret: str | None
+    options: Mapping[str, str]
+    etag: str | None
+    last_modified: str | None
+    max_bytes: int
+    offline: bool
+    now: datetime  # naive UTC
+
+
+Fetch = Callable[[Ask], Payload | NotModified]
+"""A fetch that is more than one GET (a login before it, a window in the address). It uses `ingest.http.fetch`."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +77,11 @@ class Kind:
     cadence_s: float | None = None
     min_rows: int = 1
     derive: Derive | None = None  # what follows from the loaded facts of a source; called after each load
+    stream: Streamer | None = None  # for files that may be large: see ingest/stream.py
     options: tuple[Option, ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)  # what a request must say beyond the usual
+    secret_header: str = "Authorization"  # noqa: S105 (a header name)
+    secret_prefix: str = "Bearer "  # noqa: S105
+    fetch: Fetch | None = None  # None: one conditional GET
 
     @property
     def importable(self) -> bool:

@@ -9,10 +9,10 @@ from ingest.billing.kinds import KINDS as _BILLING
 from ingest.catalog.kinds import KINDS as _CATALOG
 from ingest.errors import UnknownKind
 from ingest.grid.kinds import KINDS as _GRID
-from ingest.kind import Derive, Kind, Option
+from ingest.kind import Ask, Derive, Fetch, Kind, Option
 from ingest.sample.kinds import KINDS as _SAMPLE
 
-__all__ = ["KINDS", "Derive", "Kind", "Option", "expand_url", "kind"]
+__all__ = ["KINDS", "Ask", "Derive", "Fetch", "Kind", "Option", "expand_url", "kind"]
 
 _ALL: tuple[Kind, ...] = (*_CATALOG, *_BILLING, *_GRID, *_SAMPLE)
 

@@ -49,7 +49,7 @@ def refresh(
     try:
         run = runs.start(warehouse, source_id=source_id, kind=kind.name, trigger=trigger)
     except WarehouseError as error:
-        return _unrecorded(source_id, kind.name, error)
+        return unrecorded(source_id, kind.name, error)
     payload: Payload | None = None
     try:
         got = obtain()
@@ -61,9 +61,9 @@ def refresh(
             _refuse_shrinking(warehouse, source_id, parsed)
         return _store(warehouse, run, payload, parsed, kind.derive)
     except (IngestError, WarehouseError) as error:
-        return _failed(warehouse, run, payload, error)
+        return failed(warehouse, run, payload, error)
     except Exception as error:  # a defect of ours: recorded like any failure, so that the desk stays up
-        return _failed(warehouse, run, payload, error)
+        return failed(warehouse, run, payload, error)
 
 
 def _not_modified(warehouse: Warehouse, run: runs.RunStart) -> RunOutcome:
@@ -117,7 +117,7 @@ def _store(
                 primary = done
             elif done.loaded:
                 notes.append(f"{table}: {done.loaded} new or changed")
-            rejects += _conflicts(table, done.conflicts, whole=table == parsed.primary)
+            rejects += conflicts_as_rejects(table, done.conflicts, whole=table == parsed.primary)
         assert primary is not None
         for table, frame in (derive(tx, run.source_id) if derive is not None else {}).items():
             done = loads.load(tx, table, frame, source_id=run.source_id, run_id=run.run_id, known_from=known_from)
@@ -158,7 +158,8 @@ def _land(tx: Transaction, run: runs.RunStart, payload: Payload) -> landing.Land
     )
 
 
-def _conflicts(table: str, rows: pl.DataFrame, *, whole: bool) -> list[Reject]:
+def conflicts_as_rejects(table: str, rows: pl.DataFrame, *, whole: bool) -> list[Reject]:
+    """Rows whose key came twice, differently, as refusals."""
     key = loads.SPECS[table].key
     return [
         Reject(
@@ -217,7 +218,7 @@ def _unprice_missing(tx: Transaction, run: runs.RunStart, payload: Payload, pars
     return done.loaded
 
 
-def _failed(warehouse: Warehouse, run: runs.RunStart, payload: Payload | None, error: Exception) -> RunOutcome:
+def failed(warehouse: Warehouse, run: runs.RunStart, payload: Payload | None, error: Exception) -> RunOutcome:
     message = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
     where = ": ".join(p for p in (run.source_id, getattr(error, "field", "")) if p)
     outcome = RunOutcome(
@@ -243,11 +244,11 @@ def _failed(warehouse: Warehouse, run: runs.RunStart, payload: Payload | None, e
                 error_fix=outcome.fix,
             )
     except WarehouseError as second:
-        return _unrecorded(run.source_id, run.kind, second)
+        return unrecorded(run.source_id, run.kind, second)
     return outcome
 
 
-def _unrecorded(source_id: str, kind: str, error: WarehouseError) -> RunOutcome:
+def unrecorded(source_id: str, kind: str, error: WarehouseError) -> RunOutcome:
     """The warehouse itself refused: told to the caller, because it cannot be stored."""
     return RunOutcome(
         "",

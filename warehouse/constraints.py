@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warehouse.tables import tables
-
 if TYPE_CHECKING:
     from warehouse.engine import Transaction, Warehouse
 
@@ -27,13 +25,19 @@ KEYS: dict[str, tuple[tuple[str, ...], bool]] = {
     "core.score": (("model", "category", "component", "source_id", "valid_from", "known_from"), True),
     "core.published_point": (("dataset", "policy"), True),
     "core.policy_version": (("policy_id",), True),
+    "core.backend": (("backend_id", "source_id", "valid_from", "known_from"), True),
+    "core.serving_window": (("backend_id", "engine", "model", "window_end_at", "source_id"), False),
+    "ops.alert": (("alert_id",), True),
     "ledger.event": (("seq",), True),
 }
 
 
 def create_keys(tx: Transaction) -> None:
+    """Unique indexes for the tables that exist by now; each migration calls this."""
+    found = tx.query("SELECT table_schema || '.' || table_name AS name FROM information_schema.tables")
+    existing = set(found["name"])
     for table, (columns, index) in KEYS.items():
-        if index and table in tables():
+        if index and table in existing:
             name = table.replace(".", "_") + "_key"
             tx.execute(f"CREATE UNIQUE INDEX IF NOT EXISTS {name} ON {table} ({', '.join(columns)})")
 

@@ -33,6 +33,16 @@ def weakest(classes: Iterable[str]) -> EvidenceClass | None:
     return max(known, key=_STRENGTH.__getitem__) if known else None
 
 
+def strongest_first(classes: Iterable[str]) -> list[EvidenceClass]:
+    """The distinct classes of `classes`, strongest first."""
+    return sorted({EvidenceClass(c) for c in classes}, key=_STRENGTH.__getitem__)
+
+
+def grams_class(energy_class: str, intensity_class: str) -> EvidenceClass:
+    """The class of grams = energy x grid intensity: that of the weaker factor, so never stronger than the joules."""
+    return max(EvidenceClass(energy_class), EvidenceClass(intensity_class), key=_STRENGTH.__getitem__)
+
+
 def lowest_quality(values: Iterable[str]) -> Quality | None:
     known = [Quality(v) for v in values]
     return max(known, key=_QUALITY.__getitem__) if known else None
@@ -43,7 +53,7 @@ def one_class(classes: Iterable[str], *, what: str) -> EvidenceClass | None:
 
     Raises IncomparableObservations when they differ: averaging over mixed classes is refused.
     """
-    distinct = sorted({EvidenceClass(c) for c in classes}, key=_STRENGTH.__getitem__)
+    distinct = strongest_first(classes)
     if len(distinct) > 1:
         raise IncomparableObservations(
             f"{what} mixes evidence classes {', '.join(distinct)}.",

@@ -60,17 +60,57 @@ def land(
     return Landed(payload_id, digest, is_new=True)
 
 
+def land_reference(
+    tx: Transaction,
+    *,
+    source_id: str,
+    kind: str,
+    url: str,
+    fetched_at: datetime,
+    sha256: str,
+    size_bytes: int,
+    run_id: str,
+) -> Landed:
+    """Keep where a large file lies and what its bytes hash to; the bytes stay with whoever holds the file."""
+    payload_id = content_hash([source_id, kind, sha256])
+    if tx.query("SELECT 1 FROM landing.payload WHERE payload_id = $id", {"id": payload_id}).height:
+        return Landed(payload_id, sha256, is_new=False)
+    row = {
+        "payload_id": payload_id,
+        "source_id": source_id,
+        "kind": kind,
+        "url": url,
+        "fetched_at": fetched_at,
+        "sha256": sha256,
+        "size_bytes": size_bytes,
+        "encoding": "reference",
+        "body": b"",
+        "run_id": run_id,
+    }
+    schema = {c.name: c.polars for c in columns("landing.payload")}
+    frame = pl.DataFrame([{name: row.get(name) for name in schema}], schema=schema, orient="row")
+    tx.append("landing.payload", frame)
+    return Landed(payload_id, sha256, is_new=True)
+
+
 def read_body(warehouse: Warehouse, payload_id: str) -> bytes | None:
-    """The bytes of a landed payload, or None where there is none of that id."""
-    body = warehouse.scalar("SELECT body FROM landing.payload WHERE payload_id = $id", {"id": payload_id})
+    """The bytes of a landed payload; None where there is none of that id, or only a reference to a large file."""
+    body = warehouse.scalar(
+        "SELECT body FROM landing.payload WHERE payload_id = $id AND encoding = 'zlib'", {"id": payload_id}
+    )
     return zlib.decompress(body) if body is not None else None
 
 
 def latest_validators(warehouse: Warehouse, source_id: str, kind: str) -> tuple[str | None, str | None]:
-    """(etag, last_modified) of the newest payload of a source, for a conditional request."""
+    """(etag, last_modified) of what a source sent last that was loaded, for a conditional request.
+
+    A refused payload does not count: "not modified" would then confirm what was never taken, and make the last
+    good data look young.
+    """
     frame = warehouse.query(
-        "SELECT etag, last_modified FROM landing.payload WHERE source_id = $s AND kind = $k "
-        "ORDER BY fetched_at DESC, payload_id LIMIT 1",
+        "SELECT p.etag, p.last_modified FROM ops.run r JOIN landing.payload p USING (payload_id) "
+        "WHERE r.source_id = $s AND p.kind = $k AND r.state IN ('OK', 'PARTIAL') "
+        "ORDER BY r.started_at DESC, r.run_id DESC LIMIT 1",
         {"s": source_id, "k": kind},
     )
     return (frame.item(0, 0), frame.item(0, 1)) if frame.height else (None, None)

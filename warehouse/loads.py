@@ -8,6 +8,7 @@ Three ways, by what a table is:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -16,6 +17,7 @@ import polars as pl
 
 from warehouse.engine import Transaction
 from warehouse.errors import SchemaMismatch
+from warehouse.evidence import EvidenceClass
 from warehouse.tables import LOADER_COLUMNS, columns, frame_schema
 
 
@@ -50,6 +52,8 @@ SPECS: dict[str, Spec] = {
     "core.energy_observation": Spec(Mode.MERGE, ("observation_id",)),
     "core.published_point": Spec(Mode.MERGE, ("dataset", "policy")),
     "core.device": Spec(Mode.MERGE, ("device_uuid",)),
+    "core.backend": Spec(Mode.VERSIONS, ("backend_id", "source_id"), "valid_from"),
+    "core.serving_window": Spec(Mode.MERGE, ("backend_id", "engine", "model", "window_end_at", "source_id")),
     "core.power_sample": Spec(Mode.APPEND, ("device_uuid", "sampled_at")),
 }
 
@@ -61,6 +65,7 @@ class Loaded:
     loaded: int
     unchanged: int
     conflicts: pl.DataFrame
+    conflicting: int = 0  # how many; more than `conflicts` holds only after a staged load
 
 
 def load(
@@ -68,12 +73,14 @@ def load(
 ) -> Loaded:
     """Load `frame` into `table` within the caller's transaction.
 
-    Raises SchemaMismatch when the frame's columns are not exactly those of the table.
+    Raises SchemaMismatch when the frame's columns are not exactly those of the table, and where grams come
+    without an evidence class or claim a stronger one than the joules they are made of.
     """
     spec = SPECS.get(table)
     if spec is None:
         raise SchemaMismatch(f"There is no load for {table}.", fix=f"use one of {', '.join(sorted(SPECS))}")
     _check_columns(table, frame)
+    _check_grams(table, frame)
     if frame.is_empty():
         return Loaded(0, 0, frame)
     stamped = {"source_id": source_id, "run_id": run_id, "known_from": known_from}
@@ -84,7 +91,59 @@ def load(
     rows, repeated, conflicts = _dedupe(rows, table, spec)
     with tx.staged(rows) as staged:
         changed = _versions(tx, table, spec, staged) if spec.mode is Mode.VERSIONS else _merge(tx, table, spec, staged)
-    return Loaded(changed, rows.height - changed + repeated, conflicts)
+    return Loaded(changed, rows.height - changed + repeated, conflicts, conflicts.height)
+
+
+def load_staged(
+    tx: Transaction, table: str, staged: str, *, source_id: str, run_id: str, known_from: datetime
+) -> Loaded:
+    """Load a staging table (see warehouse/staging.py) into `table`, without holding its rows in memory.
+
+    `staged` has the frame columns of `table` and `row_`, their order. Of rows with one key the first is
+    taken; equal repeats count as unchanged, differing ones come back as `conflicts` (at most 1,000 of them).
+    """
+    spec = SPECS[table]
+    names = list(frame_schema(table))
+    key = [*spec.key, *([spec.time] if spec.time else [])]
+    stamp = {"source_id": source_id, "run_id": run_id, "known_from": known_from}
+    present = {c.name for c in columns(table)}
+    stamps = ", ".join(f"${k} AS {k}" for k in stamp if k in present)
+    partition = ", ".join(k for k in key if k in names)
+    content = _hash_sql(table, spec, "t")
+    total = int(tx.query(f"SELECT count(*) FROM {staged}").item())
+    distinct = int(tx.query(f"SELECT count(*) FROM (SELECT DISTINCT {partition} FROM {staged})").item())
+    conflicts, first = tx.query(f"SELECT {', '.join(names)} FROM {staged} LIMIT 0"), staged
+    differing = 0
+    if distinct < total:
+        first = f"(SELECT * FROM {staged} QUALIFY row_number() OVER (PARTITION BY {partition} ORDER BY row_) = 1)"
+        hashed = f"(SELECT *, {content} AS digest_ FROM {staged} t)"
+        differs = f"""
+            SELECT * FROM {hashed}
+            QUALIFY digest_ <> first_value(digest_) OVER (PARTITION BY {partition} ORDER BY row_)
+                AND row_number() OVER (PARTITION BY {partition}, digest_ ORDER BY row_) = 1
+        """
+        differing = int(tx.query(f"SELECT count(*) FROM ({differs})").item())
+        conflicts = tx.query(f"SELECT {', '.join(names)} FROM ({differs}) ORDER BY row_ LIMIT 1000")
+    bound = {k: v for k, v in stamp.items() if k in present}
+    view = f"(SELECT {', '.join(names)}, {stamps} FROM {first})"
+    if spec.mode is Mode.VERSIONS:
+        changed = _versions(tx, table, spec, view, bound)
+    elif spec.mode is Mode.APPEND:
+        changed = _append_new(tx, table, spec, view, bound)
+    else:
+        changed = _merge(tx, table, spec, view, bound)
+    return Loaded(changed, total - changed - differing, conflicts, differing)
+
+
+def _append_new(tx: Transaction, table: str, spec: Spec, staged: str, bound: Mapping[str, object]) -> int:
+    """Add the rows whose key is not there yet; a stream loaded twice changes nothing."""
+    names = [c.name for c in columns(table)]
+    on = " AND ".join(f"t.{k} = s.{k}" for k in spec.key)
+    return tx.execute(
+        f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(names)} FROM {staged} s "
+        f"WHERE NOT EXISTS (SELECT 1 FROM {table} t WHERE {on})",
+        dict(bound),
+    )
 
 
 def _check_columns(table: str, frame: pl.DataFrame) -> None:
@@ -94,6 +153,23 @@ def _check_columns(table: str, frame: pl.DataFrame) -> None:
         raise SchemaMismatch(
             f"A frame for {table} has wrong columns or types: {', '.join(wrong)}.",
             fix="build it with warehouse.tables.frame",
+        )
+
+
+def _check_grams(table: str, frame: pl.DataFrame) -> None:
+    if "carbon_evidence_class" not in frame.columns:
+        return
+    rank = {cls.value: place for place, cls in enumerate(EvidenceClass)}
+    grams, joules = (
+        pl.col(name).replace_strict(rank, default=None, return_dtype=pl.Int8)
+        for name in ("carbon_evidence_class", "evidence_class")
+    )
+    wrong = frame.filter((pl.col("carbon_g").is_null() != grams.is_null()) | (grams < joules)).height
+    if wrong:
+        raise SchemaMismatch(
+            f"{wrong} rows for {table} tell grams without an evidence class, a class without grams, or grams of a "
+            "stronger class than their joules.",
+            fix="set carbon_evidence_class to warehouse.evidence.grams_class(energy class, intensity class)",
         )
 
 
@@ -126,7 +202,7 @@ def _insert_columns(table: str) -> tuple[list[str], str | None]:
     return [n for n in names if n != digest], digest
 
 
-def _versions(tx: Transaction, table: str, spec: Spec, staged: str) -> int:
+def _versions(tx: Transaction, table: str, spec: Spec, staged: str, bound: Mapping[str, object] | None = None) -> int:
     """Insert the staged rows that differ from the version in force at their own time.
 
     Sample and real versions are compared apart, so that removing the sample never takes a real row along.
@@ -136,7 +212,8 @@ def _versions(tx: Transaction, table: str, spec: Spec, staged: str) -> int:
     before = f" AND c.{spec.time} <= s.{spec.time}" if spec.time else ""
     order = f"(c.{spec.time}, c.known_from)" if spec.time else "c.known_from"
     listed = ", ".join(f"s.{n}" for n in names)
-    return tx.execute(f"""
+    return tx.execute(
+        f"""
         INSERT INTO {table} ({", ".join(names)}, {digest})
         WITH s AS (SELECT *, row_number() OVER () AS row_, {_hash_sql(table, spec, "t")} AS digest_ FROM {staged} t),
         in_force AS (
@@ -146,10 +223,12 @@ def _versions(tx: Transaction, table: str, spec: Spec, staged: str) -> int:
         )
         SELECT {listed}, s.digest_ FROM s LEFT JOIN in_force f USING (row_)
         WHERE f.digest_ IS DISTINCT FROM s.digest_ ORDER BY s.row_
-    """)
+    """,
+        dict(bound) if bound else None,
+    )
 
 
-def _merge(tx: Transaction, table: str, spec: Spec, staged: str) -> int:
+def _merge(tx: Transaction, table: str, spec: Spec, staged: str, bound: Mapping[str, object] | None = None) -> int:
     """Insert new keys, replace changed rows, leave equal ones; the rows inserted or replaced."""
     names, digest = _insert_columns(table)
     on = " AND ".join(f"t.{k} = s.{k}" for k in spec.key)
@@ -162,8 +241,11 @@ def _merge(tx: Transaction, table: str, spec: Spec, staged: str) -> int:
         compared = [n for n in names if n not in {*spec.key, *LOADER_COLUMNS}]
         changed = "(" + " OR ".join(f"t.{n} IS DISTINCT FROM s.{n}" for n in compared) + ")"
     updates = ", ".join(f"{n} = s.{n}" for n in all_names if n not in spec.key)
-    return tx.execute(f"""
+    return tx.execute(
+        f"""
         MERGE INTO {table} t USING {source} s ON ({on})
         WHEN MATCHED AND {changed} THEN UPDATE SET {updates}
         WHEN NOT MATCHED THEN INSERT ({", ".join(all_names)}) VALUES ({", ".join(f"s.{n}" for n in all_names)})
-    """)
+    """,
+        dict(bound) if bound else None,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
@@ -16,11 +16,10 @@ from app.desk import Desk
 from app.errors import BadRequest, Conflict
 from app.operations import Actor, NoParams, Params, operation
 from app.operations.plain import plain, plain_rows
-from app.sources import POWER_SOURCE, fetch_source, file_payload, http_source
-from ingest.base import Payload
-from ingest.http import NotModified
-from ingest.kinds import KINDS, kind
+from app.sources import POWER_SOURCE, declared_options, fetch_source, file_age, file_payload, http_source
+from ingest.kinds import KINDS, Kind, kind
 from ingest.pipeline import RunOutcome, refresh
+from ingest.stream import Progress, Stream, refresh_stream
 from warehouse.clock import parse_utc
 from warehouse.freshness import freshness
 from warehouse.runs import SourceRow, register_source
@@ -78,6 +77,9 @@ class ImportParams(Params):
     source: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$")
     fetched_at: datetime | None = None
     accept_shrink: bool = False
+    options: dict[str, str] = Field(default_factory=dict)
+    task: str | None = Field(None, max_length=64)
+    """A name under which `import.progress` and `import.cancel` speak of this load."""
 
     @field_validator("fetched_at", mode="before")
     @classmethod
@@ -99,21 +101,61 @@ def import_file(desk: Desk, actor: Actor, params: ImportParams) -> dict[str, Any
     if not found.importable:
         raise BadRequest(f"The kind {found.name!r} is not imported from files.", fix=f"use one of {importable()}")
     source_id = params.source or f"file:{found.name}"
-    payload = file_payload(Path(params.path), found, source_id, params.fetched_at)
     row = SourceRow(
         source_id, found.name, f"{found.title} (file)", "file", None, None, found.stale_after_s, found.expire_after_s
     )
 
-    def obtain() -> Payload | NotModified:
-        return payload
-
+    load = _stream_load if found.stream is not None else _payload_load
+    run_it = load(desk, found, source_id, params)
     with _alone(desk, source_id):
         with desk.warehouse.transaction() as tx:
             register_source(tx, row)
-        outcome = refresh(
-            desk.warehouse, found, source_id, obtain, trigger="import", accept_shrink=params.accept_shrink
-        )
+        outcome = run_it()
     return outcome_dict(desk, outcome)
+
+
+def _payload_load(desk: Desk, found: Kind, source_id: str, params: ImportParams) -> Callable[[], RunOutcome]:
+    payload = file_payload(Path(params.path), found, source_id, params.fetched_at, params.options)
+    return lambda: refresh(
+        desk.warehouse, found, source_id, lambda: payload, trigger="import", accept_shrink=params.accept_shrink
+    )
+
+
+def _stream_load(desk: Desk, found: Kind, source_id: str, params: ImportParams) -> Callable[[], RunOutcome]:
+    path = Path(params.path)
+    at = file_age(path, params.fetched_at)
+    stream = Stream(source_id, found.name, path, at, declared_options(found, params.options))
+    progress = Progress(total_bytes=stream.size_bytes)
+
+    def run_it() -> RunOutcome:
+        if params.task is not None:
+            desk.loads[params.task] = progress
+        try:
+            return refresh_stream(desk.warehouse, found, stream, trigger="import", progress=progress)
+        finally:
+            desk.loads.pop(params.task or "", None)
+
+    return run_it
+
+
+class TaskParams(Params):
+    task: str = Field(max_length=64)
+
+
+@operation("import.progress", scope="local", params=TaskParams)
+def import_progress(desk: Desk, actor: Actor, params: TaskParams) -> dict[str, Any]:
+    """Say how far a running import is."""
+    found = desk.loads.get(params.task)
+    return {"running": found is not None, **(asdict(found) if found is not None else {})}
+
+
+@operation("import.cancel", scope="local", params=TaskParams)
+def import_cancel(desk: Desk, actor: Actor, params: TaskParams) -> dict[str, Any]:
+    """Cancel a running import; nothing of it is kept."""
+    found = desk.loads.get(params.task)
+    if found is not None:
+        found.cancelled = True
+    return {"cancelled": found is not None}
 
 
 def importable() -> str:

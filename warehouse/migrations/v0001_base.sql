@@ -179,11 +179,12 @@ CREATE TABLE core.usage (                  -- a billed request, or a billed day 
   energy_j      DOUBLE,                    -- consumed (allocated) energy
   energy_charged_j DOUBLE,                 -- what the bill charges, after a flex multiplier
   energy_uncapped_j DOUBLE,                -- before the provider's attribution cap
-  carbon_g      DOUBLE,
+  carbon_g      DOUBLE,                    -- energy_j x intensity_g_per_kwh, as its source worked it out
+  carbon_evidence_class VARCHAR,           -- of carbon_g: the weaker of energy and intensity; NULL with it
   intensity_g_per_kwh DOUBLE,
   zone          VARCHAR,
   duration_s    DOUBLE,
-  evidence_class VARCHAR NOT NULL,         -- of energy_j
+  evidence_class VARCHAR NOT NULL,         -- of energy_j; carbon_g has its own
   method        VARCHAR NOT NULL,
   source_id     VARCHAR NOT NULL,
   run_id        VARCHAR NOT NULL,
@@ -232,7 +233,8 @@ CREATE TABLE core.energy_observation (     -- the observation contract (design s
   slo_share_over DOUBLE,
   coverage      DOUBLE,                    -- share of requests with energy, 0..1
   billed_cost_usd DECIMAL(28,12),
-  carbon_g      DOUBLE,
+  carbon_g      DOUBLE,                    -- energy_gross_j x intensity_g_per_kwh, as its source worked it out
+  carbon_evidence_class VARCHAR,           -- of carbon_g: the weaker of energy and intensity; NULL with it
   intensity_g_per_kwh DOUBLE,
   zone          VARCHAR,
   workload      VARCHAR NOT NULL,          -- seed_reference | organic | idle | device

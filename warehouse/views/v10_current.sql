@@ -31,6 +31,8 @@ SELECT * EXCLUDE (rank_) FROM (
 
 -- Per model and workload: totals over all attempts, so that failures and retries weigh in.
 -- energy figures only over one evidence class; coverage says how many requests had energy at all.
+-- Grams have a class of their own: where the rows mix several, there is no sum here but one per class in
+-- mart.model_carbon.
 CREATE OR REPLACE VIEW mart.model_usage AS
 SELECT
   provider, requested_offer AS offer_id, workload, evidence_class,
@@ -43,11 +45,30 @@ SELECT
   sum(billed_cost_usd) AS billed_cost_usd,
   CAST(sum(CASE WHEN billed_cost_usd IS NOT NULL THEN billed_cost_usd END) AS DOUBLE)
     / nullif(sum(CASE WHEN billed_cost_usd IS NOT NULL THEN successes END), 0) AS billed_cost_usd_per_success,
-  sum(carbon_g) AS carbon_g,
-  sum(carbon_g) / nullif(sum(CASE WHEN carbon_g IS NOT NULL THEN successes END), 0) AS carbon_g_per_success,
+  CASE WHEN count(DISTINCT carbon_evidence_class) = 1 THEN sum(carbon_g) END AS carbon_g,
+  CASE WHEN count(DISTINCT carbon_evidence_class) = 1 THEN
+    sum(carbon_g) / nullif(sum(CASE WHEN carbon_g IS NOT NULL THEN successes END), 0) END AS carbon_g_per_success,
+  CASE WHEN count(DISTINCT carbon_evidence_class) = 1 THEN min(carbon_evidence_class) END AS carbon_evidence_class,
   CAST(sum(requests_with_energy) AS DOUBLE) / nullif(sum(requests), 0) AS energy_coverage,
   min(period_start_at) AS first_at,
   max(period_end_at) AS last_at
 FROM core.usage
 WHERE grain = 'request'
 GROUP BY provider, requested_offer, workload, evidence_class;
+
+-- Grams per model and workload, one row per evidence class of the grams: never summed over several.
+CREATE OR REPLACE VIEW mart.model_carbon AS
+SELECT
+  provider, requested_offer AS offer_id, workload, carbon_evidence_class,
+  count(*) AS billed_rows,
+  sum(requests) AS requests,
+  sum(attempts) AS attempts,
+  sum(successes) AS successes,
+  sum(carbon_g) AS carbon_g,
+  sum(carbon_g) / nullif(sum(successes), 0) AS carbon_g_per_success,
+  sum(energy_j) AS energy_j,
+  min(period_start_at) AS first_at,
+  max(period_end_at) AS last_at
+FROM core.usage
+WHERE grain = 'request' AND carbon_g IS NOT NULL
+GROUP BY provider, requested_offer, workload, carbon_evidence_class;
