@@ -71,7 +71,15 @@ def translate(error: duckdb.Error, path: Path) -> WarehouseError:
         )
     if any(
         s in low
-        for s in ("not a valid duckdb", "serialization error", "corrupt", "checksum", "version number", "wal file")
+        for s in (
+            "not a valid duckdb",
+            "serialization error",
+            "corrupt",
+            "checksum",
+            "version number",
+            "wal file",
+            "not read enough bytes",
+        )
     ):
         return WarehouseCorrupt(
             f"The file {path} cannot be read as a warehouse: {text.splitlines()[0]}",
@@ -130,6 +138,7 @@ class Warehouse:
         self.path = path
         self.capabilities = Capabilities()
         self._root: duckdb.DuckDBPyConnection | None = root
+        self._is_closed = False
         # Copies read through this one descriptor. A POSIX lock ends when its process closes *any* descriptor of the
         # file, so opening and closing the warehouse for a copy would let a second process in.
         self._file: int | None = os.open(path, os.O_RDONLY)
@@ -159,6 +168,7 @@ class Warehouse:
     def close(self) -> None:
         """Checkpoint and release the file; harmless when already closed."""
         with self._write_lock:
+            self._is_closed = True
             root, self._root = self._root, None
             if root is not None:
                 root.close()
@@ -167,10 +177,19 @@ class Warehouse:
                 os.close(file)
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
+        return self._open_root().cursor()
+
+    def _open_root(self) -> duckdb.DuckDBPyConnection:
+        """The instance; tries to come back where `_reopen` failed, so that freed disk space is all it takes."""
         root = self._root
-        if root is None:
-            raise WarehouseClosed(f"The warehouse {self.path} is closed.", fix="open it again")
-        return root.cursor()
+        if root is not None:
+            return root
+        with self._write_lock:
+            if self._is_closed:
+                raise WarehouseClosed(f"The warehouse {self.path} is closed.", fix="open it again")
+            if self._root is None:
+                self._root = _connect(self.path)
+            return self._root
 
     # reading ---------------------------------------------------------------------------------
 
@@ -246,13 +265,6 @@ class Warehouse:
             except (duckdb.Error, WarehouseError):
                 self._root = None
 
-    def ensure_open(self) -> bool:
-        """Try to come back after `_reopen` failed; True when usable."""
-        with self._write_lock:
-            if self._root is None:
-                self._root = _connect(self.path)
-            return True
-
     # copies ----------------------------------------------------------------------------------
 
     def snapshot_copy(self, target: Path, *, max_age_s: float = 10.0) -> datetime:
@@ -292,9 +304,14 @@ class Warehouse:
 
 
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:
+    crashed = path.with_name(f"{path.name}.wal").exists()
     try:
         root = duckdb.connect(str(path), config=_CONFIG)
         root.execute("SET TimeZone = 'UTC'")
+        if crashed:
+            # DuckDB 1.5.5 replays a log into indexes that it has not loaded yet; its checkpoint at closing then writes
+            # them empty: keys repeat, look-ups by key find nothing (duckdb/duckdb#23848). One in a session loads them.
+            root.execute("CHECKPOINT")
     except duckdb.Error as error:
         raise translate(error, path) from error
     return root
