@@ -6,7 +6,10 @@ starts and stops does so here. Run by `joulebook up`.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import socket
 import tomllib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,10 +25,12 @@ from streamlit.starlette import App
 from app import desk as desks
 from app import runtime
 from app.api import create_api
+from app.client import answers
 from app.desk import Desk, local_operator, open_desk
-from app.errors import AppError, ConfigError
+from app.errors import AppError, ConfigError, Unavailable
 from app.logs import configure_logging
 from app.operations import call
+from app.operations.sampling import sample_is_half_loaded
 from app.power import start_power
 from app.scheduler import Jobs
 from app.settings import Settings, config_path, secrets_file, sign_in_configured
@@ -33,6 +38,7 @@ from app.web import SecurityHeaders
 from warehouse.errors import WarehouseError
 
 _HERE = Path(__file__).parent
+_RETRY_S = 3.0
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 log = structlog.get_logger("joulebook")
 
@@ -45,18 +51,25 @@ def create_app(settings: Settings) -> App:
     async def lifespan(_: App) -> AsyncIterator[dict[str, Any]]:
         desk = open_desk(settings, tolerate_failure=True)
         desks.set_current(desk)
+        recovering: asyncio.Task[None] | None = None
         if desk.usable:
             _start(desk)
+            _publish(settings, secret, desk)
         else:
             assert desk.problem is not None
             log.error("the warehouse cannot be used", reason=desk.problem.message, fix=desk.problem.fix)
-        _publish(settings, secret, desk)
+            recovering = asyncio.create_task(_recover(settings, secret))
         try:
-            yield {"desk": desk}
+            yield {}
         finally:
+            if recovering is not None:
+                recovering.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await recovering
             runtime.withdraw(settings)
+            last = desks.current()
             desks.set_current(None)
-            desk.close()
+            last.close()
 
     api = create_api(desks.current, lambda: secret)
     return App(
@@ -66,6 +79,23 @@ def create_app(settings: Settings) -> App:
         middleware=[Middleware(SecurityHeaders, hosts=_hosts(settings))],
         secrets=secrets_file(settings) or None,
     )
+
+
+async def _recover(settings: Settings, secret: str) -> None:
+    """A file that was locked, or is put back, becomes usable without a restart: a command may only have been busy.
+
+    Until then nothing is published: the runtime file belongs to the process that holds the warehouse.
+    """
+    while True:
+        await asyncio.sleep(_RETRY_S)
+        desk = await asyncio.to_thread(open_desk, settings, tolerate_failure=True)
+        if desk.usable:
+            log.info("the warehouse can be used again")
+            desks.set_current(desk)  # before it starts: whoever stops the process closes the current one
+            await asyncio.to_thread(_start, desk)
+            _publish(settings, secret, desk)
+            return
+        desks.set_current(desk)  # its problem may be another one by now
 
 
 def _start(desk: Desk) -> None:
@@ -91,7 +121,7 @@ def _load_sample_when_new(desk: Desk) -> None:
     ledger_or_runs = desk.warehouse.scalar(
         "SELECT (SELECT count(*) FROM ops.run) + (SELECT count(*) FROM ledger.event)"
     )
-    if wanted and ledger_or_runs == 0:
+    if wanted and (ledger_or_runs == 0 or sample_is_half_loaded(desk)):
         call(desk, "sample.load", {}, local_operator("scheduler"))
 
 
@@ -126,6 +156,26 @@ def check_address(settings: Settings) -> None:
             fix="configure [auth] in .streamlit/secrets.toml and an operator under [auth.roles] in joulebook.toml "
             "(docs/operations.md), or listen on 127.0.0.1",
         )
+
+
+def check_free(settings: Settings) -> None:
+    """Refuse to start beside a console of the same home, or on a port that is taken. Raises Unavailable."""
+    found = runtime.read(settings)
+    if found is not None and runtime.is_alive(found) and answers(found):
+        raise Unavailable(
+            f"A console of {settings.home} runs already, at {found.base_url} (process {found.pid}).",
+            fix="open it there, stop it first, or set JOULEBOOK_HOME to another folder",
+        )
+    address, port = settings.server.address, settings.server.port
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            raise Unavailable(
+                f"joulebook cannot listen on {address}:{port}: {error.strerror}.",
+                fix="set JOULEBOOK_PORT to a free port, or stop what listens there",
+            ) from error
 
 
 def streamlit_config(settings: Settings) -> dict[str, Any]:

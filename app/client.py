@@ -51,7 +51,7 @@ class Client:
 
     def __enter__(self) -> Client:
         found = runtime.read(self.settings)
-        if found is not None and runtime.is_alive(found) and _answers(found):
+        if found is not None and runtime.is_alive(found) and answers(found):
             self._remote = found
         else:
             self._desk = _open_waiting(self.settings, found)
@@ -76,7 +76,7 @@ class Client:
         return _post(self._remote, name, given, target)
 
 
-def _answers(found: Runtime) -> bool:
+def answers(found: Runtime) -> bool:
     """Whether the console of the runtime file answers to its secret; a recycled pid or port does not."""
     try:
         answer = httpx.post(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -14,7 +14,8 @@ import polars as pl
 def plain(value: Any) -> Any:
     """`value` as JSON data. Naive datetimes are UTC, as everywhere in the warehouse."""
     if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds") + "Z"
+        utc = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+        return utc.isoformat(timespec="milliseconds") + "Z"
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Decimal):

@@ -17,6 +17,7 @@ from ingest.sample import sample_payloads
 from warehouse import ledger
 from warehouse.clock import utcnow
 from warehouse.constraints import KEYS
+from warehouse.engine import Transaction
 from warehouse.runs import SourceRow, register_source
 from warehouse.tables import columns
 
@@ -36,6 +37,10 @@ def load(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     """Load the sample data, through the same parsers as real payloads."""
     outcomes = []
     with desk.command_lock:
+        if sample_is_half_loaded(desk):
+            # Times of the sample follow from the moment of loading, so a second load would stand beside the first.
+            with desk.warehouse.transaction() as tx:
+                _delete(tx)
         if status(desk, actor, params)["loaded"]:
             return {"loaded": True, "already_loaded": True, "runs": []}
         payloads = sample_payloads(utcnow())
@@ -71,18 +76,12 @@ def load(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
 @operation("sample.remove", scope="operator", params=NoParams)
 def remove(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     """Remove every row of the sample data and withdraw what was recommended from it."""
-    tables = [t for t in KEYS if any(c.name == "source_id" for c in columns(t))]
-    removed: dict[str, int] = {}
     with desk.command_lock:
         if not status(desk, actor, params)["loaded"]:
             return {"removed": {}, "withdrawn": [], "was_loaded": False}
         with desk.warehouse.transaction() as tx:
             withdrawn = withdraw_sample(tx, actor)
-            # Deleting is safe here alone: nothing else ever updates a row of a sample source.
-            for table in tables:
-                count = tx.execute(f"DELETE FROM {table} WHERE {_SAMPLE}")
-                if count:
-                    removed[table] = count
+            removed = _delete(tx)
             ledger.append(
                 tx,
                 kind="sample.removed",
@@ -95,6 +94,23 @@ def remove(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
         ledger.anchor(desk.warehouse)
     refresh_recommendations(desk, actor)
     return {"removed": removed, "withdrawn": withdrawn, "was_loaded": True}
+
+
+def sample_is_half_loaded(desk: Desk) -> bool:
+    """Whether a load was cut off: sources are there, and no event says that it ended since the last removal."""
+    return bool(
+        desk.warehouse.scalar(
+            f"SELECT EXISTS (SELECT 1 FROM ops.source WHERE {_SAMPLE}) AND coalesce((SELECT arg_max(kind, seq) "
+            "FROM ledger.event WHERE kind IN ('sample.loaded', 'sample.removed')), '') <> 'sample.loaded'"
+        )
+    )
+
+
+def _delete(tx: Transaction) -> dict[str, int]:
+    """Delete every sample row; table -> rows. Safe here alone: nothing else ever updates a row of a sample source."""
+    tables = [t for t in KEYS if any(c.name == "source_id" for c in columns(t))]
+    counts = {table: tx.execute(f"DELETE FROM {table} WHERE {_SAMPLE}") for table in tables}
+    return {table: count for table, count in counts.items() if count}
 
 
 def _itself(payload: Payload) -> Payload:
