@@ -195,3 +195,19 @@ def test_a_closed_warehouse_gives_an_outcome_that_says_it_was_not_recorded(tmp_p
     obtain: Callable[[], Payload | NotModified] = lambda: payload  # noqa: E731
     told = refresh(warehouse, found, "openrouter", obtain, trigger="schedule")
     assert (told.state, told.recorded) == ("FAILED", False)
+
+
+def test_a_refused_payload_is_never_confirmed_as_not_modified(warehouse: Warehouse) -> None:
+    """Its validator would make the source answer 304, and the last good data would look young again."""
+    found = kind("openrouter")
+
+    def sent(rows: int, etag: str) -> RunOutcome:
+        payload = Payload("openrouter", "openrouter", "http://x", utcnow(), body(catalog(rows)), 200, etag=etag)
+        return refresh(warehouse, found, "openrouter", lambda: payload, trigger="schedule")
+
+    assert landing.latest_validators(warehouse, "openrouter", "openrouter") == (None, None)
+    assert sent(10, '"good"').state == "OK"
+    assert sent(2, '"halved"').state == "FAILED"
+    assert landing.latest_validators(warehouse, "openrouter", "openrouter") == ('"good"', None)
+    assert sent(9, '"next"').state == "OK"
+    assert landing.latest_validators(warehouse, "openrouter", "openrouter") == ('"next"', None)
