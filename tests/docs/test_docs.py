@@ -243,7 +243,7 @@ _MAKERS = [
     "co-auth" + "ored",
     "generated " + "by ai",
 ]
-_MAKERS += ["/work/" + "shared", "issue " + '2"', "language " + "model assistant"]
+_MAKERS += ["/work/" + "shared", "language " + "model assistant"]
 
 
 def test_no_file_names_a_package_index_or_how_it_was_made() -> None:
