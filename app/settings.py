@@ -13,12 +13,23 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
-from app.errors import ConfigError
+from app.errors import BadRequest, ConfigError
+from ingest.errors import IngestError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SHORTEST_CADENCE_S = 10.0
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*$")
 
 
@@ -34,6 +45,12 @@ def _seconds(value: Any) -> Any:
 
 
 Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0)]
+
+
+def _unhurried(seconds: float) -> float:
+    if seconds < _SHORTEST_CADENCE_S:
+        raise ValueError(f"{seconds:g} s is shorter than {_SHORTEST_CADENCE_S:g} s, which no public source bears")
+    return seconds
 
 
 class Section(BaseModel):
@@ -111,7 +128,7 @@ class SourceSettings(Section):
     """What the Sources page calls it."""
     enabled: bool = True
     """Whether it is fetched."""
-    cadence: Duration | None = None
+    cadence: Annotated[Duration, AfterValidator(_unhurried)] | None = None
     """Time between two fetches; default: that of the kind."""
     stale_after: Duration | None = None
     """Age after which its data is stale; default: that of the kind."""
@@ -251,13 +268,30 @@ def load_settings() -> Settings:
         if port:
             told = tomllib.loads(path.read_text()).get("server", {}) if path.exists() else {}
             overrides["server"] = {**told, "port": port}
-        return Settings(**overrides)
+        settings = Settings(**overrides)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.", fix="correct that line") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: {error.reason}.", fix="save it as UTF-8") from error
     except ValidationError as error:
         raise ConfigError(f"The configuration is wrong: {_sentences(error)}.", fix=f"correct {path}") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", fix="check its permissions") from error
+    _check_sources(settings)
+    return settings
+
+
+def _check_sources(settings: Settings) -> None:
+    """Refuse a source that could never be fetched, instead of failing in every command. Raises ConfigError."""
+    from app.sources import http_source_of  # it needs Settings
+
+    for name, told in settings.sources.items():
+        try:
+            http_source_of(name, told)
+        except (BadRequest, IngestError) as error:
+            raise ConfigError(
+                f"The configuration is wrong: sources.{name}: {error.message}.".replace("..", "."), fix=error.fix
+            ) from error
 
 
 def _sentences(error: ValidationError) -> str:
@@ -296,7 +330,7 @@ def secrets_file(settings: Settings) -> dict[str, Any]:
         return {}
     try:
         return tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, OSError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{path} cannot be read as TOML.", fix="correct the file") from error
 
 

@@ -47,6 +47,9 @@ def test_the_file_is_laid_over_the_defaults_and_the_environment_over_the_file(
         ("[wieghts]\ncost = 1\n", "wieghts: Extra inputs are not permitted"),
         ("this is not toml", "not valid TOML"),
         ("[guardrails]\nmin_gain = 2\n", "guardrails.min_gain"),
+        ('[sources.openrouter]\ncadence = "0 s"\n', "0 s is shorter than 10 s"),
+        ('[sources.x]\nkind = "openruoter"\n', "sources.x: there is no kind 'openruoter'"),
+        ('[sources.x]\nkind = "neuralwatt-usage"\n', "sources.x: The source 'x' has no URL"),
     ],
 )
 def test_a_mistake_names_the_setting_and_what_is_wrong(own_home: Path, text: str, told: str) -> None:
@@ -55,6 +58,17 @@ def test_a_mistake_names_the_setting_and_what_is_wrong(own_home: Path, text: str
         load_settings()
     assert told in str(caught.value)
     assert "Fix:" in str(caught.value)
+
+
+def test_files_that_are_not_text_are_refused_in_words(own_home: Path) -> None:
+    (own_home / "joulebook.toml").write_bytes(b"\xff\xfe[\x00")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_settings()
+    (own_home / "joulebook.toml").unlink()
+    (own_home / ".streamlit").mkdir()
+    (own_home / ".streamlit" / "secrets.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"secrets\.toml"):
+        secret(load_settings(), "any")
 
 
 def test_a_port_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
