@@ -19,15 +19,29 @@ KEYS: dict[str, tuple[tuple[str, ...], bool]] = {
     "core.tariff": (("provider", "account", "basis", "source_id", "valid_from", "known_from"), True),
     "core.usage": (("provider", "account", "usage_key"), False),
     "core.energy_observation": (("observation_id",), False),
-    "core.device": (("device_uuid",), True),
+    "core.device": (("device_uuid", "source_id"), True),
     "core.power_sample": (("device_uuid", "sampled_at", "source_id"), False),
     "core.grid_intensity": (("zone", "source_id", "signal", "basis", "start_at", "is_forecast", "known_from"), False),
+    "core.grid_generation": (("zone", "source_id", "fuel", "flow", "start_at", "known_from"), False),
+    "core.zone_map": (("system", "region", "zone_system", "source_id", "known_from"), True),
     "core.score": (("model", "category", "component", "source_id", "valid_from", "known_from"), True),
     "core.published_point": (("dataset", "policy"), True),
     "core.policy_version": (("policy_id",), True),
     "core.backend": (("backend_id", "source_id", "valid_from", "known_from"), True),
+    "core.serving_scrape": (("backend_id", "engine", "model", "scraped_at", "source_id"), False),
     "core.serving_window": (("backend_id", "engine", "model", "window_end_at", "source_id"), False),
     "ops.alert": (("alert_id",), True),
+    "core.charge": (("delivery_id", "line_key"), False),
+    "core.charge_delivery": (
+        (
+            "provider", "account", "billing_period_start_at", "billing_period_end_at", "invoice_key", "delivered_at",
+            "source_id", "known_from",
+        ),  # fmt: skip
+        True,
+    ),
+    "core.fx_rate": (("from_currency", "to_currency", "rate_source", "rate_on_at", "source_id", "known_from"), True),
+    "core.account_balance": (("provider", "account", "snapshot_at"), True),
+    "core.account_usage": (("provider", "account", "usage_key"), True),
     "ledger.event": (("seq",), True),
 }
 

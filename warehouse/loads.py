@@ -3,7 +3,7 @@
 Three ways, by what a table is:
 - `versions`: bitemporal tables; a row is added only where it differs from the version in force.
 - `merge`:    facts with a natural key; a changed row is a restatement and replaces the old one.
-- `append`:   streams whose producer never repeats itself (power samples).
+- `append`:   streams (power samples); a row whose key is there already is left out, none is ever replaced.
 """
 
 from __future__ import annotations
@@ -46,14 +46,29 @@ SPECS: dict[str, Spec] = {
     ),
     "core.score": Spec(Mode.VERSIONS, ("model", "category", "component", "source_id"), "valid_from"),
     "core.grid_intensity": Spec(
-        Mode.VERSIONS, ("zone", "source_id", "signal", "basis", "start_at", "is_forecast"), None
+        Mode.VERSIONS,
+        ("zone", "source_id", "signal", "basis", "start_at", "is_forecast"),
+        None,
+        frozenset({"forecast_made_at", "version"}),  # sources publish equal figures anew for months
     ),
+    "core.grid_generation": Spec(Mode.VERSIONS, ("zone", "source_id", "fuel", "flow", "start_at"), None),
+    "core.zone_map": Spec(Mode.VERSIONS, ("system", "region", "zone_system", "source_id"), None),
     "core.usage": Spec(Mode.MERGE, ("provider", "account", "usage_key")),
     "core.energy_observation": Spec(Mode.MERGE, ("observation_id",)),
     "core.published_point": Spec(Mode.MERGE, ("dataset", "policy")),
-    "core.device": Spec(Mode.MERGE, ("device_uuid",)),
+    "core.device": Spec(Mode.MERGE, ("device_uuid", "source_id")),
     "core.backend": Spec(Mode.VERSIONS, ("backend_id", "source_id"), "valid_from"),
+    "core.serving_scrape": Spec(Mode.MERGE, ("backend_id", "engine", "model", "scraped_at", "source_id")),
     "core.serving_window": Spec(Mode.MERGE, ("backend_id", "engine", "model", "window_end_at", "source_id")),
+    "core.charge": Spec(Mode.MERGE, ("delivery_id", "line_key")),
+    "core.charge_delivery": Spec(
+        Mode.VERSIONS,
+        ("provider", "account", "billing_period_start_at", "billing_period_end_at", "invoice_key"),
+        "delivered_at",
+    ),
+    "core.fx_rate": Spec(Mode.VERSIONS, ("from_currency", "to_currency", "rate_source", "rate_on_at")),
+    "core.account_balance": Spec(Mode.MERGE, ("provider", "account", "snapshot_at")),
+    "core.account_usage": Spec(Mode.MERGE, ("provider", "account", "usage_key")),
     "core.power_sample": Spec(Mode.APPEND, ("device_uuid", "sampled_at")),
 }
 
@@ -86,11 +101,10 @@ def load(
     stamped = {"source_id": source_id, "run_id": run_id, "known_from": known_from}
     present = {c.name for c in columns(table)}
     rows = frame.with_columns(*(pl.lit(v).alias(k) for k, v in stamped.items() if k in present))
-    if spec.mode is Mode.APPEND:
-        return Loaded(tx.append(table, rows), 0, rows.clear())
     rows, repeated, conflicts = _dedupe(rows, table, spec)
+    work = {Mode.VERSIONS: _versions, Mode.APPEND: _append_new, Mode.MERGE: _merge}[spec.mode]
     with tx.staged(rows) as staged:
-        changed = _versions(tx, table, spec, staged) if spec.mode is Mode.VERSIONS else _merge(tx, table, spec, staged)
+        changed = work(tx, table, spec, staged)
     return Loaded(changed, rows.height - changed + repeated, conflicts, conflicts.height)
 
 
@@ -135,14 +149,33 @@ def load_staged(
     return Loaded(changed, total - changed - differing, conflicts, differing)
 
 
-def _append_new(tx: Transaction, table: str, spec: Spec, staged: str, bound: Mapping[str, object]) -> int:
-    """Add the rows whose key is not there yet; a stream loaded twice changes nothing."""
+def _append_new(
+    tx: Transaction, table: str, spec: Spec, staged: str, bound: Mapping[str, object] | None = None
+) -> int:
+    """Add the rows whose key is not there yet; a stream loaded twice changes nothing.
+
+    Only the stretch of time that the new rows cover is looked at, so that a small batch stays cheap beside
+    years of samples.
+    """
     names = [c.name for c in columns(table)]
     on = " AND ".join(f"t.{k} = s.{k}" for k in spec.key)
+    params = dict(bound or {})
+    time = next((k for k in spec.key if k.endswith("_at")), None)
+    known = f"SELECT 1 FROM {table} t WHERE {on}"
+    if time is not None:
+        span = tx.query(f"SELECT min({time}) AS low, max({time}) AS high FROM {staged}", params or None)
+        low, high = span.row(0)
+        within = f"{time} BETWEEN $low_ AND $high_"
+        known += f" AND t.{within}"
+        params |= {"low_": low, "high_": high}
+        if not tx.query(f"SELECT 1 FROM {table} WHERE {within} LIMIT 1", {"low_": low, "high_": high}).height:
+            return tx.execute(
+                f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(names)} FROM {staged} s", bound
+            )
     return tx.execute(
         f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(names)} FROM {staged} s "
-        f"WHERE NOT EXISTS (SELECT 1 FROM {table} t WHERE {on})",
-        dict(bound),
+        f"WHERE NOT EXISTS ({known})",
+        params or None,
     )
 
 

@@ -18,7 +18,8 @@ SECRET = "S3CRET-7f1c"
 MIGRATIONS = Path(__file__).resolve().parents[2] / "warehouse" / "migrations"
 
 ROWS = f"""
-INSERT INTO core.grid_intensity
+INSERT INTO core.grid_intensity (zone, source_id, signal, basis, start_at, end_at, is_forecast, is_estimated, known_from,
+  intensity_g_per_kwh, method, evidence_class, content_sha256, run_id)
 SELECT zone, 'src', 'average', 'direct', TIMESTAMP '2026-11-01' + to_hours(h), TIMESTAMP '2026-11-01' + to_hours(h + 1),
        false, false, TIMESTAMP '2026-11-02', CASE WHEN h = 3 THEN NULL ELSE base + h END, 'made up', 'modeled',
        'x', 'run'

@@ -203,6 +203,8 @@ CREATE TABLE core.energy_observation (     -- the observation contract (design s
   gpu_arch      VARCHAR,
   driver_version VARCHAR,
   device_uuid   VARCHAR,
+  meter_scope   VARCHAR,                   -- what the meter covers: gpu (board) | module (CPU and GPU of a superchip) | host part
+  device_state  VARCHAR,                   -- empty (no process) | loaded (a process holds the GPU); NULL: not known
   logical_model VARCHAR,
   deployable_model VARCHAR,
   deployable_version VARCHAR,
@@ -237,14 +239,15 @@ CREATE TABLE core.energy_observation (     -- the observation contract (design s
   carbon_evidence_class VARCHAR,           -- of carbon_g: the weaker of energy and intensity; NULL with it
   intensity_g_per_kwh DOUBLE,
   zone          VARCHAR,
-  workload      VARCHAR NOT NULL,          -- seed_reference | organic | idle | device
+  workload      VARCHAR NOT NULL,          -- seed_reference | organic | benchmark | idle | device | replica | nested | remainder
   usage_key     VARCHAR,
+  attributes    VARCHAR,                   -- the remaining source fields as JSON text
   source_id     VARCHAR NOT NULL,
   run_id        VARCHAR NOT NULL,
   known_from    TIMESTAMP NOT NULL
 );
 
-CREATE TABLE core.device (
+CREATE TABLE core.device (                 -- what one source says about one device
   device_uuid   VARCHAR NOT NULL,
   host          VARCHAR NOT NULL,
   pci_bus_id    VARCHAR,
@@ -255,6 +258,7 @@ CREATE TABLE core.device (
   mig_enabled   BOOLEAN,
   counter_supported BOOLEAN,
   sensor_class  VARCHAR,                   -- what the power reading means on this architecture and driver
+  power_scope   VARCHAR,                   -- gpu (board) | module (CPU and GPU of a superchip): a CPU figure is never added on top
   state         VARCHAR NOT NULL,          -- ok | lost | unsupported
   updated_at    TIMESTAMP NOT NULL,
   source_id     VARCHAR NOT NULL
@@ -284,6 +288,9 @@ CREATE TABLE core.grid_intensity (         -- bitemporal: the world restates int
   known_from    TIMESTAMP NOT NULL,
   intensity_g_per_kwh DOUBLE,
   method        VARCHAR NOT NULL,          -- e.g. national average, static factor 2024 (Ember)
+  estimation_method VARCHAR,               -- how an estimated value was made, as its source names it
+  forecast_made_at TIMESTAMP,              -- when a forecast was issued; the horizon is start_at minus this
+  version       VARCHAR,                   -- the source's own version: its updatedAt or the date of its model
   evidence_class VARCHAR NOT NULL,
   content_sha256 VARCHAR NOT NULL,
   run_id        VARCHAR NOT NULL
@@ -297,6 +304,7 @@ CREATE TABLE core.score (                  -- one quality score component
   known_from    TIMESTAMP NOT NULL,
   score         DOUBLE NOT NULL,           -- 0..1
   n             BIGINT,                    -- self-eval sample size
+  source_name   VARCHAR,                   -- the leaderboard or evaluation, as the file names it
   content_sha256 VARCHAR NOT NULL,
   source_id     VARCHAR NOT NULL,
   run_id        VARCHAR NOT NULL
