@@ -26,10 +26,10 @@ from app import desk as desks
 from app import runtime
 from app.api import create_api
 from app.client import answers
-from app.desk import Desk, local_operator, open_desk
+from app.desk import Desk, open_desk
 from app.errors import AppError, ConfigError, Unavailable
 from app.logs import configure_logging
-from app.operations import call
+from app.operations import SYSTEM, call
 from app.operations.sampling import sample_is_half_loaded
 from app.power import start_power
 from app.scheduler import Jobs
@@ -122,7 +122,7 @@ def _load_sample_when_new(desk: Desk) -> None:
         "SELECT (SELECT count(*) FROM ops.run) + (SELECT count(*) FROM ledger.event)"
     )
     if wanted and (ledger_or_runs == 0 or sample_is_half_loaded(desk)):
-        call(desk, "sample.load", {}, local_operator("scheduler"))
+        call(desk, "sample.load", {}, SYSTEM)
 
 
 def _hosts(settings: Settings) -> frozenset[str] | None:

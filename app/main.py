@@ -31,8 +31,14 @@ def _page(name: str, title: str, about: str) -> st.Page:
     return st.Page(f"views/{file}.py", title=title, help=about, url_path=name, default=name == "overview")
 
 
+def _first_page_by_name() -> st.Page:
+    """Streamlit serves the default page at / alone; a link that names it must not say that there is no such page."""
+    name, title, about = PAGES[0]
+    return st.Page(f"views/{name}.py", title=title, help=about, url_path=name, visibility="hidden")
+
+
 def main() -> None:
-    page = st.navigation([_page(*told) for told in PAGES], position="top")
+    page = st.navigation([*(_page(*told) for told in PAGES), _first_page_by_name()], position="top")
     try:
         desk = current()
         if not desk.usable:

@@ -127,6 +127,13 @@ def _loads_again_after_removal(desk: Desk) -> None:
     assert not call(desk, "sample.load", {}, local_operator("cli"))["already_loaded"]
 
 
+def test_what_a_first_start_does_by_itself_is_nobodys_act(tmp_path: Path) -> None:
+    """No person proposed anything: the audit trail says that joulebook did."""
+    with Console(tmp_path, JOULEBOOK_POWER__ENABLED="false") as console:
+        acted = console.json("sql", "SELECT DISTINCT actor, role, channel FROM ledger.event")["rows"]
+    assert acted == [["joulebook", "system", "scheduler"]]
+
+
 def test_the_runtime_file_of_a_dead_console_does_not_stop_a_start(quiet: Console) -> None:
     quiet.start()
     quiet.kill()

@@ -101,6 +101,14 @@ def test_every_page_opens_marked_as_sample_and_asks_nobody_else(
     assert elsewhere == set()
 
 
+def test_a_link_that_names_the_first_page_opens_it_without_complaint(page: Page, console: Console) -> None:
+    page.goto(f"{console.url}/overview")
+    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+    settled(page)
+    assert page.get_by_role("dialog").count() == 0
+    assert page.get_by_text("Page not found").count() == 0
+
+
 def test_a_narrow_window_shows_every_page_without_sideways_scrolling(browser: Browser, console: Console) -> None:
     context = browser.new_context(viewport={"width": 1024, "height": 768})
     page = context.new_page()
