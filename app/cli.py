@@ -7,6 +7,7 @@ Every command takes `--json` and then prints exactly one JSON document on stdout
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -224,9 +225,14 @@ def sql(
 
 
 @app.command()
-def verify(json_: Json = False) -> None:
+def verify(
+    accept: Annotated[
+        str | None, typer.Option(metavar="REASON", help="Anchor the ledger as it stands, after a restore.")
+    ] = None,
+    json_: Json = False,
+) -> None:
     """Verify that no event of the ledger was edited, dropped or reordered."""
-    told = ask("verify")
+    told = ask("verify") if accept is None else ask("verify.accept", {"reason": accept})
     out.verification(told, as_json=json_)
     if not told["ok"]:
         raise typer.Exit(1)
@@ -300,6 +306,7 @@ def bench(
 def main(argv: list[str] | None = None) -> None:
     """Entry point: turns every known error into words and an exit code."""
     args = sys.argv[1:] if argv is None else argv
+    os.umask(0o077)  # warehouse, log and state are the operator's alone
     as_json = "--json" in args
     try:
         code = app(args=args, standalone_mode=False)

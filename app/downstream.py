@@ -202,8 +202,8 @@ def write_table(path: Path, table: Mapping[str, Any]) -> None:
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
-        if path.exists():
-            os.chmod(temporary, path.stat().st_mode & 0o777)
+        # A router of another user reads this file; an existing one keeps the mode it has.
+        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

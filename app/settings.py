@@ -337,5 +337,5 @@ def secrets_file(settings: Settings) -> dict[str, Any]:
 def sign_in_configured(settings: Settings) -> bool:
     """Whether an OpenID Connect provider and at least one operator are set up."""
     auth = secrets_file(settings).get("auth", {})
-    has_provider = bool(auth.get("client_id")) or any(isinstance(v, dict) and v.get("client_id") for v in auth.values())
-    return has_provider and bool(auth.get("cookie_secret")) and "operator" in settings.auth.roles.values()
+    complete = all(auth.get(name) for name in ("client_id", "client_secret", "server_metadata_url", "cookie_secret"))
+    return complete and "operator" in settings.auth.roles.values()

@@ -153,13 +153,15 @@ class Warehouse:
 
         Raises WarehouseLocked, WarehouseCorrupt, WarehouseFull or MigrationFailed; the file is never replaced.
         """
-        from warehouse.migrate import apply_migrations  # it needs Warehouse
+        from warehouse.ledger import begin  # both need Warehouse
+        from warehouse.migrate import apply_migrations
 
         path.parent.mkdir(parents=True, exist_ok=True)
         warehouse = cls(path, _connect(path))
         try:
             if migrate:
                 apply_migrations(warehouse)
+                begin(warehouse)
         except BaseException:
             warehouse.close()
             raise

@@ -129,22 +129,69 @@ def anchor_path(warehouse: Warehouse) -> Path:
     return warehouse.path.with_name(warehouse.path.name + ".head")
 
 
+def begin(warehouse: Warehouse) -> None:
+    """Anchor an empty ledger, so that a missing anchor beside events is always a lost one."""
+    empty = not warehouse.scalar("SELECT count(*) FROM ledger.event")
+    if empty and not anchor_path(warehouse).exists():
+        _write_anchor(warehouse, {"seq": 0, "hash": GENESIS})
+
+
 def anchor(warehouse: Warehouse) -> None:
     """Write the head of the chain beside the warehouse, atomically. Called after each commit that appended.
 
     An anchor that the ledger no longer contains is left as it is: moving on would hide a cut or rewritten chain.
+    One that was lost is begun anew, and says from which event on it vouches.
     """
     head = warehouse.query("SELECT seq, hash FROM ledger.event ORDER BY seq DESC LIMIT 1")
     if not head.height:
         return
     path = anchor_path(warehouse)
-    if path.exists() and not _contains(warehouse, path):
+    now: dict[str, Any] = {"seq": head.item(0, 0), "hash": head.item(0, 1)}
+    if not path.exists():
+        now["lost_before"] = now["seq"]
+    elif not _contains(warehouse, path):
         return
+    elif lost := _lost_before(path):
+        now["lost_before"] = lost
+    _write_anchor(warehouse, now)
+
+
+def accept(warehouse: Warehouse, *, reason: str, actor: str, role: str, channel: str) -> Event:
+    """Anchor the ledger as it stands, after a restore or a lost anchor, and put on record who accepted what.
+
+    A chain that is broken in itself stays broken: accepting moves the anchor, not the events.
+    """
+    problems = verify(warehouse).problems
+    with warehouse.transaction() as tx:
+        event = append(
+            tx,
+            kind="ledger.accepted",
+            subject="ledger",
+            body={"reason": reason, "problems": problems},
+            actor=actor,
+            role=role,
+            channel=channel,
+        )
+    _write_anchor(warehouse, {"seq": event.seq, "hash": event.hash})
+    return event
+
+
+def _write_anchor(warehouse: Warehouse, told: dict[str, Any]) -> None:
+    path = anchor_path(warehouse)
     temporary = path.with_name(path.name + ".tmp")
     # A full disk must not undo a committed event: the anchor then lags, which verify allows.
     with contextlib.suppress(OSError):
-        temporary.write_text(json.dumps({"seq": head.item(0, 0), "hash": head.item(0, 1)}))
+        temporary.write_text(json.dumps(told))
         os.replace(temporary, path)
+
+
+def _lost_before(path: Path) -> int | None:
+    """The event at which a lost anchor was begun anew, or None where it never was lost."""
+    try:
+        lost = json.loads(path.read_text()).get("lost_before")
+    except (ValueError, AttributeError, OSError):
+        return None
+    return lost if isinstance(lost, int) else None
 
 
 def _told(path: Path) -> tuple[int, str] | None:
@@ -160,6 +207,8 @@ def _contains(warehouse: Warehouse, path: Path) -> bool:
     told = _told(path)
     if told is None:
         return False
+    if told == (0, GENESIS):
+        return True
     known = warehouse.scalar("SELECT hash FROM ledger.event WHERE seq = $seq", {"seq": told[0]})
     return bool(known == told[1])
 
@@ -200,4 +249,8 @@ def _against_anchor(warehouse: Warehouse, hashes: dict[int, str]) -> list[str]:
         return [f"the anchor names event {seq}, which is not in the ledger: the tail was cut, or an old copy restored"]
     if hashes[seq] != digest:
         return [f"event {seq} differs from the anchor: the chain was rewritten"]
+    if lost := _lost_before(path):
+        return [
+            f"the anchor was lost and begun anew at event {lost}: nothing outside the file vouches for what is older"
+        ]
     return []

@@ -26,6 +26,20 @@ def verify(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     }
 
 
+class AcceptParams(Params):
+    reason: str = Field(min_length=3, max_length=500)
+
+
+@operation("verify.accept", scope="local", params=AcceptParams)
+def accept(desk: Desk, actor: Actor, params: AcceptParams) -> dict[str, Any]:
+    """Anchor the ledger as it stands, after a restore, and put that on record."""
+    with desk.command_lock:
+        event = ledger.accept(
+            desk.warehouse, reason=params.reason, actor=actor.name, role=actor.role, channel=actor.channel
+        )
+    return {**verify(desk, actor, NoParams()), "accepted": event.data["problems"]}
+
+
 class ListParams(Params):
     source: str | None = None
     limit: int = Field(50, ge=1, le=10_000)

@@ -103,7 +103,10 @@ def test_secrets_come_from_the_environment_or_the_secrets_file_and_never_show(
 def test_sign_in_needs_a_provider_a_cookie_secret_and_an_operator(own_home: Path) -> None:
     assert not sign_in_configured(load_settings())
     (own_home / ".streamlit").mkdir()
-    (own_home / ".streamlit" / "secrets.toml").write_text('[auth]\nclient_id = "c"\ncookie_secret = "s"\n')
+    (own_home / ".streamlit" / "secrets.toml").write_text(
+        '[auth]\nclient_id = "c"\nclient_secret = "x"\ncookie_secret = "s"\n'
+        'server_metadata_url = "https://id.example/.well-known/openid-configuration"\n'
+    )
     assert not sign_in_configured(load_settings())
     write(own_home, '[auth.roles]\n"ada@example.org" = "operator"\n')
     assert sign_in_configured(load_settings())

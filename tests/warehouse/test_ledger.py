@@ -127,9 +127,23 @@ def test_writing_on_after_a_cut_does_not_hide_it(warehouse: Warehouse) -> None:
     assert any("tail was cut" in p for p in ledger.verify(warehouse).problems)
     fill(warehouse, 1)
     assert any("rewritten" in p for p in ledger.verify(warehouse).problems)
-    ledger.anchor_path(warehouse).unlink()  # how an operator accepts what is there
+
+
+def test_an_operator_accepts_a_restored_ledger_on_record(warehouse: Warehouse) -> None:
+    fill(warehouse, 4)
+    assert tamper(warehouse, "DELETE FROM ledger.event WHERE seq >= 3")
+    event = ledger.accept(warehouse, reason="restored", actor="ada", role="operator", channel="cli")
+    assert "tail was cut" in event.data["problems"][0]
     fill(warehouse, 1)
-    assert ledger.verify(warehouse).ok
+    told = ledger.verify(warehouse)
+    assert (told.ok, told.events) == (True, 4)
+
+
+def test_accepting_does_not_mend_an_edited_event(warehouse: Warehouse) -> None:
+    fill(warehouse, 4)
+    assert tamper(warehouse, "UPDATE ledger.event SET actor = 'mallory' WHERE seq = 2")
+    ledger.accept(warehouse, reason="looks fine", actor="ada", role="operator", channel="cli")
+    assert any("event 2 " in p for p in ledger.verify(warehouse).problems)
 
 
 def test_an_unreadable_anchor_is_reported_and_kept(warehouse: Warehouse) -> None:
@@ -139,10 +153,12 @@ def test_an_unreadable_anchor_is_reported_and_kept(warehouse: Warehouse) -> None
     assert ledger.verify(warehouse).problems == [f"the anchor {ledger.anchor_path(warehouse).name} cannot be read"]
 
 
-def test_a_lost_anchor_is_reported(warehouse: Warehouse) -> None:
+def test_a_lost_anchor_is_reported_and_stays_reported_when_events_go_on(warehouse: Warehouse) -> None:
     fill(warehouse, 1)
     ledger.anchor_path(warehouse).unlink()
     assert any("anchor" in p for p in ledger.verify(warehouse).problems)
+    fill(warehouse, 2)
+    assert any("begun anew at event 2" in p for p in ledger.verify(warehouse).problems)
 
 
 def test_an_event_of_a_rolled_back_transaction_never_was(warehouse: Warehouse) -> None:
