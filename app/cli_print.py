@@ -54,6 +54,19 @@ def _number(exact: str | None) -> float | None:
     return None if exact is None else float(exact)
 
 
+def _marked(value: float | None, evidence_class: str | None) -> str:
+    """A figure with the mark of its own evidence class."""
+    return _text(value) if value is None else f"{_text(value)} {MARKS[evidence_class]}"
+
+
+def _classes(candidate: dict[str, Any]) -> str:
+    """The classes behind the marks in words; grams are named only where they differ from the joules."""
+    joules, grams = candidate["evidence_class"], candidate["carbon_evidence_class"]
+    if joules is None:
+        return "none"
+    return joules if grams in (None, joules) else f"J {joules}, g {grams}"
+
+
 def age(seconds: float | None) -> str:
     """An age in the largest fitting unit: `2 min`, `3 h`, `2 d`."""
     if seconds is None:
@@ -134,16 +147,19 @@ def ranking(told: dict[str, Any], *, as_json: bool) -> None:
                 c["offer_id"],
                 c["score"],
                 _number(c["cost_usd"]),
-                c["energy_j"],
-                c["carbon_g"],
+                _marked(c["energy_j"], c["evidence_class"]),
+                _marked(c["carbon_g"], c["carbon_evidence_class"]),
                 c["n"],
-                f"{MARKS[c['evidence_class']]} {c['evidence_class'] or 'none'}",
+                _classes(c),
                 age(c["age_s"]),
             )
             for i, c in enumerate(told["eligible"], 1)
         ],
         title=f"eligible, best first (as of {told['as_of']})",
     )
+    for c in told["eligible"]:
+        for warning in c["warnings"]:
+            _out.print(f"△ {escape(c['offer_id'])}: {escape(warning)}")
     if not told["eligible"]:
         _out.print("nothing fits: hand the request back; it is never truncated")
     if told["excluded"]:

@@ -44,13 +44,16 @@ class OutcomeReport(Report):
 
     window_start_at: AwareDatetime
     window_end_at: AwareDatetime
-    evidence_class: str = Field(description="measured, allocated, calibrated or modeled")
+    evidence_class: str = Field(description="Of energy_j: measured, allocated, calibrated or modeled.")
     attempts: int | None = None
     successes: int | None = None
     n: int | None = Field(None, description="Requests of the window.")
     energy_j: float | None = None
     billed_cost_usd: Decimal | None = Field(None, allow_inf_nan=True)
     carbon_g: float | None = None
+    carbon_evidence_class: str | None = Field(
+        None, description="Of carbon_g; needed with it, never stronger than evidence_class."
+    )
     relative_uncertainty: float | None = Field(None, description="One standard deviation of energy_j / energy_j.")
     aborted: bool = False
 

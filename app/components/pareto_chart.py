@@ -98,8 +98,7 @@ def draw(front: Front, axes: Axes, per_what: str) -> go.Figure:
     labels = _labels(front.points, bool(axes.y_unit))
     _scatter(figure, off, "dominated", colors.dominated, axes, labels, colors.muted)
     _scatter(figure, on, "on the front", colors.accent, axes, labels, colors.text)
-    mark = mark_of(front.evidence_class)
-    told = f"{front.evidence_class} {mark.glyph}"
+    told = f"{front.evidence_class} {glyph(front.evidence_class)}"
     x_word = X_WORDS[axes.x][1]
     figure.update_xaxes(
         type="log",
@@ -109,7 +108,8 @@ def draw(front: Front, axes: Axes, per_what: str) -> go.Figure:
         dtick=_dtick([p.x for p in front.points]),
     )
     if axes.y_unit:
-        title = f"{axes.y_word}, {axes.y_unit} per {per_what}, log scale, {told}"
+        y_told = f"{front.y_evidence_class} {glyph(front.y_evidence_class)}"
+        title = f"{axes.y_word}, {axes.y_unit} per {per_what}, log scale, {y_told}"
         figure.update_yaxes(
             type="log",
             title=title,
@@ -134,7 +134,7 @@ def _scatter(
 ) -> None:
     if not points:
         return
-    symbols = [mark_of(p.evidence_class).symbol for p in points]
+    symbols = [mark_of(p.weakest_class).symbol for p in points]
     figure.add_scatter(
         x=[p.x for p in points],
         y=[p.y for p in points],
@@ -207,11 +207,13 @@ def _errors(values: list[tuple[float, float | None, float | None]], color: str) 
 def _hover(p: Point, axes: Axes) -> tuple[str, str, str, str, str]:
     x_span = f" (95 % {interval(p.x_low, p.x_high, axes.x_unit)})" if p.x_low is not None else " (no interval)"
     y_span = f" (95 % {axes.y_span(p)})" if p.y_low is not None else ""
+    y_mark = f" {p.y_evidence_class} {glyph(p.y_evidence_class)}" if p.y_evidence_class else ""
+    per = f" {p.detail}" if p.detail.startswith("per") else ""
     n = f"n {count(p.n)}" if p.n is not None else "n unknown"
     return (
         escape(p.name),
-        f"{quantity(p.x, axes.x_unit)} {p.detail if p.detail.startswith('per') else ''}{x_span}",
-        f"{axes.y_word} {axes.y_text(p.y)}{y_span}",
-        f"{p.evidence_class} {glyph(p.evidence_class)}, {n}, {age(p.at)} old",
+        f"{quantity(p.x, axes.x_unit)}{per}{x_span} {p.evidence_class} {glyph(p.evidence_class)}",
+        f"{axes.y_word} {axes.y_text(p.y)}{y_span}{y_mark}",
+        f"{n}, {age(p.at)} old",
         f"{'on the front' if p.on_front else 'dominated'} · {p.source}",
     )

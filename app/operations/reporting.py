@@ -140,6 +140,7 @@ class OutcomeParams(ReportParams):
     energy_j: float | None = None
     billed_cost_usd: Decimal | None = Field(None, allow_inf_nan=True)
     carbon_g: float | None = None
+    carbon_evidence_class: str | None = None
     relative_uncertainty: float | None = None
     aborted: bool = False
 
@@ -154,6 +155,7 @@ class OutcomeParams(ReportParams):
             evidence_class=self.evidence_class,
             billed_cost_usd=self.billed_cost_usd,
             carbon_g=self.carbon_g,
+            carbon_evidence_class=self.carbon_evidence_class,
             relative_uncertainty=self.relative_uncertainty,
             aborted=self.aborted,
         )

@@ -1,7 +1,8 @@
 """The overview's figures: organic traffic of one evidence class in a window, savings beside harm.
 
 Rows of core.usage at request grain with workload = organic. Energy, dollars and grams are sums over all
-attempts divided by the sum of successes over the same rows. Classes are never mixed: one set of figures each.
+attempts divided by the sum of successes over the same rows. Classes are never mixed: one set of figures each;
+within it one figure of grams per class of the grams, because a grid intensity is calibrated at best.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ def _moments(column: str, name: str) -> str:
         covar_samp({y}, {s}) FILTER (WHERE {known}) AS {name}_cov"""
 
 
-_MOMENTS = ",".join(
-    (_moments("energy_j", "energy"), _moments("billed_cost_usd", "cost"), _moments("carbon_g", "carbon"))
-)
+_MOMENTS = ",".join((_moments("energy_j", "energy"), _moments("billed_cost_usd", "cost")))
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """One evidence class in one window. Ratios are per success; `success` and `p95_s` carry (value, low, high)."""
+    """One evidence class (of the energy) in one window.
+
+    Ratios are per success; `success` and `p95_s` carry (value, low, high). `carbon_g` holds one ratio per
+    evidence class of the grams, most rows first; empty where no row tells grams.
+    """
 
     evidence_class: str
     start_at: datetime
@@ -47,7 +50,7 @@ class Traffic:
     requests: int
     energy_j: Ratio | None
     cost_usd: Ratio | None
-    carbon_g: Ratio | None
+    carbon_g: dict[str, Ratio]
     success: tuple[float, float, float] | None
     success_n: int
     p95_s: tuple[float, float | None, float | None] | None
@@ -104,10 +107,31 @@ def _traffic(warehouse: Warehouse, start: datetime, end: datetime) -> list[Traff
         """,
         bounds,
     )
-    return [_row(warehouse, row, start, end) for row in frame.iter_rows(named=True)]
+    grams = _grams(warehouse, bounds)
+    return [
+        _row(warehouse, row, grams.get(row["evidence_class"], {}), start, end) for row in frame.iter_rows(named=True)
+    ]
 
 
-def _row(warehouse: Warehouse, row: dict[str, Any], start: datetime, end: datetime) -> Traffic:
+def _grams(warehouse: Warehouse, bounds: dict[str, datetime]) -> dict[str, dict[str, Ratio]]:
+    """Evidence class of the energy -> evidence class of the grams -> grams per success, most rows first."""
+    frame = warehouse.query(
+        f"""
+        SELECT evidence_class, carbon_evidence_class, {_moments("carbon_g", "carbon")}
+        {_WHERE} AND carbon_evidence_class IS NOT NULL
+        GROUP BY ALL ORDER BY carbon_n DESC, carbon_evidence_class
+        """,
+        bounds,
+    )
+    found: dict[str, dict[str, Ratio]] = {}
+    for row in frame.iter_rows(named=True):
+        per_success = _ratio(row, "carbon")
+        if per_success is not None:
+            found.setdefault(row["evidence_class"], {})[row["carbon_evidence_class"]] = per_success
+    return found
+
+
+def _row(warehouse: Warehouse, row: dict[str, Any], grams: dict[str, Ratio], start: datetime, end: datetime) -> Traffic:
     judged, successes = row["judged"] or 0, row["successes"] or 0
     share = wilson(successes, judged)
     return Traffic(
@@ -118,7 +142,7 @@ def _row(warehouse: Warehouse, row: dict[str, Any], start: datetime, end: dateti
         requests=row["requests"],
         energy_j=_ratio(row, "energy"),
         cost_usd=_ratio(row, "cost"),
-        carbon_g=_ratio(row, "carbon"),
+        carbon_g=grams,
         success=(successes / judged, *share) if share else None,
         success_n=judged,
         p95_s=_p95(warehouse, row, start, end),
@@ -184,7 +208,7 @@ def fleet_power(warehouse: Warehouse, now: datetime, window_s: float = 900.0, po
         SELECT p.device_uuid, coalesce(d.name, p.device_uuid) AS name,
                time_bucket(to_seconds({max(1, round(window_s / points))}), sampled_at) AS bucket_at,
                avg(power_w) AS power_w, count(power_w) AS n
-        FROM core.power_sample p LEFT JOIN core.device d USING (device_uuid)
+        FROM core.power_sample p LEFT JOIN core.device d USING (device_uuid, source_id)
         WHERE sampled_at > $start AND power_w IS NOT NULL GROUP BY ALL ORDER BY p.device_uuid, bucket_at
         """,
         {"start": now - timedelta(seconds=window_s)},

@@ -174,7 +174,7 @@ def _eligible_row(place: int, scored: Scored, incumbent: str | None, flags: list
         _money(f.list_cost_usd, None, ""),
         _money(f.billed_cost_usd, f.cost_interval_usd, evidence_html("measured")),
         _figure(f.energy_j, "J", f.energy_interval_j, f.evidence_class),
-        _figure(f.carbon_g, "g", f.carbon_interval_g, f.evidence_class),
+        _figure(f.carbon_g, "g", f.carbon_interval_g, f.carbon_evidence_class),
         MISSING if f.proficiency is None else f"{f.proficiency:.3f}",
     ]
 

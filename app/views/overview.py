@@ -68,39 +68,44 @@ def needs_you() -> None:
 class _Kpi:
     name: str
     unit: str
-    pick: Callable[[overview.Traffic], Ratio | None]
+    pick: Callable[[overview.Traffic], dict[str, Ratio]]  # per evidence class, the one to show first
     explain: str
-    evidence_class: str | None = None  # None: that of the traffic
 
 
-# A bill is a document of its own: measured, whatever energy lies behind it.
+def _of(evidence_class: str, found: Ratio | None) -> dict[str, Ratio]:
+    return {} if found is None else {evidence_class: found}
+
+
 _KPIS = (
     _Kpi(
         "energy per success",
         "J",
-        lambda t: t.energy_j,
+        lambda t: _of(t.evidence_class, t.energy_j),
         "sum of energy over all attempts / sum of successes, organic requests; core.usage.energy_j",
     ),
     _Kpi(
         "cost per success",
         "USD",
-        lambda t: t.cost_usd,
+        # A bill is a document of its own: measured, whatever energy lies behind it.
+        lambda t: _of("measured", t.cost_usd),
         "sum of billed cost over all attempts / sum of successes; core.usage.billed_cost_usd, not list price",
-        "measured",
     ),
     _Kpi(
         "gCO2e per success",
         "g",
         lambda t: t.carbon_g,
-        "sum of grams / sum of successes; energy x grid intensity of the serving zone; core.usage.carbon_g",
+        "sum of grams / sum of successes; energy x grid intensity of the serving zone, of the weaker class of "
+        "both; core.usage.carbon_g",
     ),
 )
 
 
 def _ratio_figure(kpi: _Kpi, traffic: overview.Traffic, before: overview.Traffic | None) -> Figure:
-    found, earlier = kpi.pick(traffic), kpi.pick(before) if before else None
-    if found is None:
+    told = kpi.pick(traffic)
+    if not told:
         return Figure(kpi.name, "", refused=f"no organic {traffic.evidence_class} row tells it", explain=kpi.explain)
+    cls, found = next(iter(told.items()))
+    earlier = kpi.pick(before).get(cls) if before else None  # a change is told within one class
     span = interval(found.low, found.high, kpi.unit) if found.low is not None else "no interval below n 2"
     plus = f" ±{found.relative * 100:.0f} %" if found.relative is not None else ""
     delta = ""
@@ -111,7 +116,7 @@ def _ratio_figure(kpi: _Kpi, traffic: overview.Traffic, before: overview.Traffic
         kpi.name,
         quantity(found.value, kpi.unit),
         f"{span}{plus}",
-        kpi.evidence_class or traffic.evidence_class,
+        cls,
         None,
         traffic.newest_at,
         found.n,
@@ -293,6 +298,7 @@ def _caption(told: overview.Overview, traffic: overview.Traffic) -> None:
     others = [
         f"{count(t.requests)} {glyph(t.evidence_class)} {t.evidence_class}" for t in told.classes if t is not traffic
     ]
+    others += [f"grams of {count(r.n)} {glyph(c)} {c}" for c, r in list(traffic.carbon_g.items())[1:]]
     mixed = f" · kept apart: {', '.join(others)}" if others else ""
     st.caption(f"organic traffic up to {where} · {count(traffic.requests)} requests · {cover}{mixed}")
 

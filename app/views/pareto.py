@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 import streamlit as st
@@ -18,6 +18,7 @@ from app.reads import pareto as reads
 from app.reads.pareto import Front, Point, Unplotted
 from policies.router import CATEGORIES
 from warehouse.errors import IncomparableObservations
+from warehouse.evidence import strongest_first
 
 
 def controls(names: Sequence[str], scored: bool) -> Axes:
@@ -74,22 +75,27 @@ def points_of(axes: Axes) -> tuple[list[Point], list[Unplotted]]:
     return read(reads.published, axes.dataset, axes.x), []
 
 
-def one_class_only(points: list[Point]) -> list[Point]:
-    """Points of one evidence class; where there are several the reader chooses, nothing is mixed."""
-    classes = sorted({p.evidence_class for p in points}, key=list(MARKS).index)
+def one_class_only(points: list[Point], axes: Axes) -> list[Point]:
+    """Points of one evidence class per axis; where there are several the reader chooses, nothing is mixed."""
+    points = _chosen(points, lambda p: p.evidence_class, f"Evidence: {X_WORDS[axes.x][1]}", "evidence")
+    return _chosen(points, lambda p: p.y_evidence_class, f"Evidence: {axes.y_word}", "evidence-up")
+
+
+def _chosen(points: list[Point], class_of: Callable[[Point], str | None], label: str, key: str) -> list[Point]:
+    classes = strongest_first(c for c in map(class_of, points) if c)
     if len(classes) < 2:
         return points
     chosen = st.segmented_control(
-        "Evidence",
+        label,
         ["all", *classes],
         default=classes[0],
         required=True,
-        key="evidence",
+        key=key,
         bind="query-params",
         format_func=lambda c: c if c == "all" else f"{glyph(c)} {c}",
         help="An axis never mixes classes: a share of a measured window and a model are not the same joule.",
     )
-    return points if chosen == "all" else [p for p in points if p.evidence_class == chosen]
+    return points if chosen == "all" else [p for p in points if class_of(p) == chosen]
 
 
 def per(dataset: str, points: list[Point]) -> str:
@@ -107,11 +113,11 @@ def table(front: Front, axes: Axes) -> None:
         (
             f"<b>{escape(p.name)}</b>" if p.on_front else escape(p.name),
             "on the front" if p.on_front else '<span class="jb-muted">dominated</span>',
-            quantity(p.x, axes.x_unit),
+            f"{quantity(p.x, axes.x_unit)} {evidence_html(p.evidence_class)}",
             interval(p.x_low, p.x_high, axes.x_unit),
-            axes.y_text(p.y),
+            axes.y_text(p.y) + (f" {evidence_html(p.y_evidence_class)}" if p.y_evidence_class else ""),
             axes.y_span(p),
-            evidence_html(p.evidence_class, word=True),
+            evidence_html(p.weakest_class, word=True),
             count(p.n),
             age(p.at),
         )
@@ -126,7 +132,7 @@ def show() -> None:
     with side:
         axes = controls(names, scored)
         points, unplotted = points_of(axes)
-        points = one_class_only(points)
+        points = one_class_only(points, axes)
     with chart_side:
         if not points:
             shapes.empty(

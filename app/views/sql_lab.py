@@ -26,7 +26,7 @@ from warehouse.sandbox.validate import DENIED_TABLES
 EXAMPLES = {
     "Joules and dollars per success, by model": (
         "SELECT offer_id, workload, evidence_class, requests, successes,\n"
-        "       energy_j_per_success, billed_cost_usd_per_success, carbon_g_per_success\n"
+        "       energy_j_per_success, billed_cost_usd_per_success, carbon_g_per_success, carbon_evidence_class\n"
         "FROM mart.model_usage\nORDER BY workload, energy_j_per_success"
     ),
     "Freshness of every source": (

@@ -6,6 +6,10 @@ observation. Energy is the provider's attributed, capped and billed share of a s
 class is `allocated`; energy_kwh x 3.6e6 is kept, because it carries more digits than energy_joules and
 is what the cost was computed from. A stream that broke off has no energy line: its energy is NULL.
 
+Grams have a class of their own, told by `carbon_source`: with `agent_cache` the intensity is a live average
+of the serving region, so they are `calibrated`; a regional or static fallback, another or no source is a
+published profile, so they are `modeled`.
+
 A record may carry `"joulebook": {"workload": "seed_reference", "account": "a", "success": true,
 "attempts": 1, "requested_offer": "m"}`, added by whoever recorded it; in a stream as `: joulebook {…}`.
 Without it the workload is `organic` and the account "default". Success is told by the finish reason:
@@ -27,7 +31,7 @@ from ingest.base import Parsed, Payload, Reject
 from ingest.billing.completion_records import Record, read_records
 from ingest.catalog.serving_class import split
 from ingest.fields import J_PER_KWH, LARGEST_INTENSITY, Row, as_float
-from warehouse.evidence import EvidenceClass, Quality
+from warehouse.evidence import EvidenceClass, Quality, grams_class
 from warehouse.ids import content_hash
 from warehouse.tables import frame
 
@@ -36,6 +40,13 @@ LARGEST_J = 10**9
 _LARGEST_KWH = Decimal(LARGEST_J) / J_PER_KWH
 WORKLOADS = ("seed_reference", "organic")
 SUCCESSFUL = frozenset({"stop", "length", "tool_calls"})
+# A request's energy is the provider's share of a measured window; its grid intensity depends on `carbon_source`.
+ENERGY_CLASS = EvidenceClass.ALLOCATED
+INTENSITY_CLASS = {
+    "agent_cache": EvidenceClass.CALIBRATED,  # live average of the serving region
+    "regional_fallback": EvidenceClass.MODELED,
+    "static_fallback": EvidenceClass.MODELED,
+}
 _EPOCH = datetime(1970, 1, 1)
 _EARLIEST_S, _LATEST_S = 1_500_000_000, 4_102_444_800  # 2017 .. 2100: milliseconds and zeros fall outside
 _LONGEST_S = 7 * 86_400
@@ -135,7 +146,7 @@ def _request(row: Row, record: Record) -> _Request | None:
         "attempts": row.whole("joulebook.attempts", meta.get("attempts"), low=1) or 1,
         "successes": _success(row, record, meta),
         "zone": row.text("energy.grid_id", block.get("grid_id")),
-        "evidence_class": EvidenceClass.ALLOCATED.value,
+        "evidence_class": ENERGY_CLASS.value,
         "method": row.text("energy.attribution_method", block.get("attribution_method")) or "provider attribution",
         "billed_cost_usd": row.usd("cost.request_cost_usd", cost.get("request_cost_usd")),
         "energy_uncapped_j": _uncapped(row, block),
@@ -232,10 +243,14 @@ def _uncapped(row: Row, energy: Mapping[str, Any]) -> float | None:
     return as_float(kwh * J_PER_KWH if kwh is not None else joules)
 
 
-def _carbon(row: Row, energy: Mapping[str, Any]) -> dict[str, float | None]:
+def _carbon(row: Row, energy: Mapping[str, Any]) -> dict[str, float | str | None]:
     name = "grid_carbon_intensity_gco2perkwhr"
+    grams = as_float(row.number("energy.carbon_g_co2eq", energy.get("carbon_g_co2eq")))
+    source = row.text("energy.carbon_source", energy.get("carbon_source"))
+    intensity_class = INTENSITY_CLASS.get(source or "", EvidenceClass.MODELED)
     return {
-        "carbon_g": as_float(row.number("energy.carbon_g_co2eq", energy.get("carbon_g_co2eq"))),
+        "carbon_g": grams,
+        "carbon_evidence_class": None if grams is None else grams_class(ENERGY_CLASS, intensity_class).value,
         "intensity_g_per_kwh": as_float(row.number(f"energy.{name}", energy.get(name), high=LARGEST_INTENSITY)),
     }
 

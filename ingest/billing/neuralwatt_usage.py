@@ -12,6 +12,8 @@ placed: they are refused unless the file declares `{"joulebook": {"timezone": "A
 
 Energy is the provider's share of a measured server (`allocated`), energy_kwh x 3.6e6. The intensity is
 carbon_g / energy_kwh; the export's own `carbon_intensity` is a mean over requests and is not used.
+Grams are `modeled`: the export does not tell how many of its requests had a live intensity and how many a
+fallback, and the weakest input names a sum.
 """
 
 from __future__ import annotations
@@ -219,6 +221,7 @@ def _figures(row: Row, data: Mapping[str, Any]) -> dict[str, Any] | None:
         "energy_j": as_float(None if consumed is None else consumed * J_PER_KWH),
         "energy_charged_j": as_float(None if charged is None else charged * J_PER_KWH),
         "carbon_g": as_float(carbon),
+        "carbon_evidence_class": None if carbon is None else EvidenceClass.MODELED.value,
         "intensity_g_per_kwh": float(carbon / consumed) if carbon is not None and consumed else None,
         "evidence_class": EvidenceClass.ALLOCATED.value,
         "method": METHOD,

@@ -17,7 +17,7 @@ from typing import Any
 from policies.recommend.errors import OutcomeInvalid
 from policies.recommend.figures import wilson_bounds
 from policies.router.score import t_975
-from warehouse.evidence import EvidenceClass
+from warehouse.evidence import EvidenceClass, grams_class
 
 MIN_SUCCESSES = 30  # below it neither the ratio nor the rate is near its limiting distribution
 
@@ -41,10 +41,11 @@ class Outcome:
     attempts: int | None
     successes: int | None
     energy_j: float | None
-    evidence_class: str
+    evidence_class: str  # of energy_j
     n: int | None = None  # requests of the window; the attempts where unknown
     billed_cost_usd: Decimal | None = None
     carbon_g: float | None = None
+    carbon_evidence_class: str | None = None  # of carbon_g; needed with it, never stronger than evidence_class
     relative_uncertainty: float | None = None  # one standard deviation of energy_j / energy_j
     aborted: bool = False
 
@@ -67,6 +68,23 @@ class Outcome:
         if self.attempts is not None and self.successes is not None and self.successes > self.attempts:
             raise OutcomeInvalid(
                 f"successes {self.successes} exceed attempts {self.attempts}.", fix="count every attempt"
+            )
+        self._check_grams()
+
+    def _check_grams(self) -> None:
+        cls = self.carbon_evidence_class
+        if self.carbon_g is None:  # unknown grams have no class
+            object.__setattr__(self, "carbon_evidence_class", None)
+            return
+        if cls not in set(EvidenceClass):
+            raise OutcomeInvalid(
+                f"carbon_g came with carbon_evidence_class {cls!r}.",
+                fix=f"say what the grams are: one of {', '.join(EvidenceClass)}; or leave them out",
+            )
+        if grams_class(self.evidence_class, cls) != cls:
+            raise OutcomeInvalid(
+                f"carbon_evidence_class {cls} is stronger than evidence_class {self.evidence_class}.",
+                fix="grams are energy x grid intensity: give the weaker of the two classes",
             )
 
     def to_dict(self) -> dict[str, Any]:

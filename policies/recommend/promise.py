@@ -1,6 +1,7 @@
 """What a change promises, from the reference runs of both offers: joules, dollars, grams, success.
 
 Every figure carries evidence class, method, n and interval; differences are refused across evidence classes.
+Joules, dollars and grams each have a class of their own: grams inherit the weaker of energy and grid intensity.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from policies.recommend.figures import Comparison, Ratio, compare, ratio
 from warehouse.errors import IncomparableObservations
-from warehouse.evidence import one_class
+from warehouse.evidence import EvidenceClass, one_class
 
 METRICS: dict[str, str] = {"energy_j": "J", "billed_cost_usd": "USD", "carbon_g": "gCO2eq"}
 METHOD = "ratio of totals; 95 % interval by the delta method on its logarithm, independent samples (Welch)"
@@ -26,7 +27,10 @@ _METHODS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One billed reference request. None is unknown."""
+    """One billed reference request. None is unknown.
+
+    `carbon_evidence_class` is None only where carbon_g is.
+    """
 
     requests: int
     attempts: int
@@ -34,7 +38,8 @@ class Run:
     energy_j: float | None
     billed_cost_usd: Decimal | None
     carbon_g: float | None
-    evidence_class: str
+    evidence_class: str  # of energy_j
+    carbon_evidence_class: str | None
     method: str
     source_id: str
     period_end_at: datetime
@@ -83,10 +88,11 @@ def _separable(found: Comparison | None) -> str:
 
 def _side(name: str, runs: Sequence[Run], per: str) -> tuple[dict[str, Any], Ratio | None]:
     """One offer's figure; rows without the figure count in neither the total nor the successes."""
-    known = [r for r in runs if getattr(r, name) is not None]
+    classed = [(r, c) for r in runs if getattr(r, name) is not None and (c := _class_of(name, r)) is not None]
+    known = [r for r, _ in classed]
     note, cls = None, None
     try:
-        cls = one_class((r.evidence_class for r in known), what=name)
+        cls = one_class((c for _, c in classed), what=name)
     except IncomparableObservations as mixed:
         note = mixed.message
     if not known:
@@ -95,15 +101,13 @@ def _side(name: str, runs: Sequence[Run], per: str) -> tuple[dict[str, Any], Rat
     found = ratio([float(getattr(r, name)) for r in known], units) if note is None else None
     if note is None and found is None:
         note = "no run succeeded"
-    # A bill is a document, not a reading: its own class, whatever the energy behind it.
-    shown = "measured" if name == "billed_cost_usd" and cls else cls
     told: dict[str, Any] = {
         "value": found.value if found else None,
         "n": len(known),
         "coverage": len(known) / len(runs) if runs else None,
         "interval": list(found.interval) if found and found.interval else None,
         "se_log": found.se_log if found else None,
-        "evidence_class": str(shown) if shown else None,
+        "evidence_class": cls.value if cls else None,
         "method": _METHODS[name] if name != "energy_j" or not known else known[0].method,
         "newest_at": max(r.period_end_at for r in known).isoformat() if known else None,
         "note": note,
@@ -112,6 +116,12 @@ def _side(name: str, runs: Sequence[Run], per: str) -> tuple[dict[str, Any], Rat
         total = sum((r.billed_cost_usd for r in known if r.billed_cost_usd is not None), Decimal(0))
         told["total_usd"] = format(total, "f")
     return told, found
+
+
+def _class_of(name: str, run: Run) -> str | None:
+    if name == "billed_cost_usd":  # a bill is a document, not a reading: whatever the energy behind it
+        return EvidenceClass.MEASURED
+    return run.evidence_class if name == "energy_j" else run.carbon_evidence_class
 
 
 def _success(runs: Sequence[Run]) -> dict[str, Any]:

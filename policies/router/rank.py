@@ -15,6 +15,7 @@ from policies.router.parameters import Basis, Parameters
 from policies.router.ranking import Cell, Excluded, Figures, HandBack, Parts, Ranking, RoutingTable, Scored
 from policies.router.request import CATEGORIES, TIERS, Latency, Request
 from policies.router.score import Interval, lognormal_mean_interval, with_score
+from warehouse.evidence import EvidenceClass, strongest_first
 
 _HARD = tuple(code for code in ORDER if code not in (UNPRICED, EVIDENCE))
 
@@ -121,15 +122,22 @@ class _Filtered:
             .with_columns(challenger=pl.col("offer_id") != pl.lit(incumbent or ""))
             .sort("score", "challenger", "offer_id", "provider", descending=[True, False, False, False])
         )
+        best_carbon = self._strongest_carbon_class()
         return tuple(
             Scored(
                 self._figures(row, row["proficiency"]),
                 row["score"],
                 Parts(row["cost_score"], row["eco_score"], row["prof_score"]),
-                _warnings(row),
+                _warnings(row, best_carbon),
             )
             for row in ordered.iter_rows(named=True)
         )
+
+    def _strongest_carbon_class(self) -> EvidenceClass | None:
+        """Of the carbon figures that are scored against each other; None where none is."""
+        if self.basis is not Basis.MEASURED:
+            return None
+        return next(iter(strongest_first(self.eligible["carbon_evidence_class"].drop_nulls())), None)
 
     def _why_fall_back(self) -> str | None:
         """Why measured evidence cannot decide this request; None where it can, or where nobody fits anyway."""
@@ -193,5 +201,11 @@ def _reasons(row: Mapping[str, Any]) -> tuple[Reason, ...]:
     return tuple(Reason(code, row[f"out_{code}"]) for code in ORDER if row[f"out_{code}"] is not None)
 
 
-def _warnings(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return () if row["expires_at"] is None else (f"expires on {row['expires_at']:%Y-%m-%d}",)
+def _warnings(row: Mapping[str, Any], best_carbon: EvidenceClass | None) -> tuple[str, ...]:
+    found = [] if row["expires_at"] is None else [f"expires on {row['expires_at']:%Y-%m-%d}"]
+    told = strongest_first(row["carbon_classes"].split(", ") if row["carbon_classes"] else ())
+    if len(told) > 1:
+        found.append(f"gCO2e mixes evidence classes {', '.join(told)}: no carbon figure, its carbon part is neutral")
+    elif told and best_carbon is not None and told[0] != best_carbon:
+        found.append(f"gCO2e is {told[0]}, scored beside {best_carbon} figures of other offers")
+    return tuple(found)

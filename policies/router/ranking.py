@@ -21,6 +21,8 @@ class Figures:
 
     `cost_usd` is what the ranking's basis scored: `billed_cost_usd` or `list_cost_usd`. `n` counts the
     fresh reference runs behind the means; `age_s` is the age of the newest one. None is unknown, never 0.
+    `evidence_class` is that of the joules, `carbon_evidence_class` that of the grams; where the fresh runs tell
+    grams of several classes there is no carbon figure.
     """
 
     provider: str
@@ -39,6 +41,7 @@ class Figures:
     billed_cost_usd: Decimal | None
     list_cost_usd: Decimal | None
     carbon_g: float | None
+    carbon_evidence_class: str | None
     energy_j: float | None
     n: int
     cost_interval_usd: Interval | None

@@ -48,6 +48,8 @@ def test_the_whole_circle_over_http(api: Api) -> None:
         "attempts": 1000,
         "successes": 1000,
         "energy_j": 50_000.0,
+        "carbon_g": 2.8,
+        "carbon_evidence_class": "calibrated",
     }
     assert command(router, "outcome", "4", measured)["state"] == "SUCCEEDED"
     assert command(operator, "rollback", "5", {"reason": "demo"})["pending"] == "rollback"

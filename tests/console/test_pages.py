@@ -61,7 +61,8 @@ def test_the_overview_shows_savings_and_harm_with_unit_interval_mark_and_age(sam
     assert "3 recommendations waiting for a decision" in told
     for name in ("energy per success", "cost per success", "gCO2e per success", "success rate", "P95 latency"):
         assert name in told
-    assert told.count("allocated · n ") == 2  # joules and grams
+    assert told.count("allocated · n ") == 1  # joules
+    assert told.count("calibrated · n ") == 1  # grams
     assert told.count("measured · n ") == 3  # the bill, the success rate, the latency
     assert "min old" in told
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 import polars as pl
 import pytest
@@ -20,33 +18,13 @@ from app.operations.routing import router_parameters
 from app.reads import audit, intervals, models, overview, pareto, schema, sources, stamp
 from app.reads.intervals import Sums
 from policies.router import Request
+from tests.console.traffic import MODELED, NOW, usage
 from tests.support import shared
 from warehouse import loads, runs
 from warehouse.clock import utcnow
 from warehouse.engine import Warehouse
 from warehouse.errors import IncomparableObservations
 from warehouse.tables import frame
-
-NOW = datetime(2026, 11, 29, 12, 0, 0)
-
-
-def usage(warehouse: Warehouse, rows: Iterable[dict[str, Any]]) -> None:
-    """Billed organic requests; each row tells what differs from a request of 100 J that succeeded."""
-    full = []
-    for i, row in enumerate(rows):
-        end = row.pop("at", NOW - timedelta(hours=1))
-        full.append(
-            {
-                "provider": "p", "account": "a", "usage_key": f"k{i}", "grain": "request", "workload": "organic",
-                "period_start_at": end - timedelta(seconds=1), "period_end_at": end, "requested_offer": "m",
-                "requests": 1, "attempts": 1, "successes": 1, "requests_with_energy": 1, "energy_j": 100.0,
-                "billed_cost_usd": Decimal("0.001"), "carbon_g": 0.01, "duration_s": 1.0,
-                "evidence_class": "allocated", "method": "test", **row,
-            }
-        )  # fmt: skip
-    with warehouse.transaction() as tx:
-        loads.load(tx, "core.usage", frame("core.usage", full), source_id="t", run_id="r", known_from=NOW)
-
 
 # intervals ------------------------------------------------------------------------------------------
 
@@ -124,7 +102,7 @@ def test_an_empty_warehouse_has_no_overview(warehouse: Warehouse) -> None:
 
 
 def test_classes_are_never_mixed(warehouse: Warehouse) -> None:
-    usage(warehouse, [{"energy_j": 100.0}, {"energy_j": 300.0}, {"energy_j": 9000.0, "evidence_class": "modeled"}])
+    usage(warehouse, [{"energy_j": 100.0}, {"energy_j": 300.0}, MODELED | {"energy_j": 9000.0}])
     told = overview.overview(warehouse, 86_400, NOW)
     assert told is not None
     by_class = {t.evidence_class: t for t in told.classes}
@@ -219,6 +197,9 @@ def test_two_costs_have_a_front_towards_less_of_both(sample: Desk) -> None:
     points, unplotted = pareto.reference(sample.warehouse, "energy_j", "carbon_g", "", parameters)
     on = {p.name for p in pareto.front(points, better=-1).points if p.on_front}
     assert on == {"gemma-4-31b"}  # least joules and least grams of the sweep
+    assert {(p.evidence_class, p.y_evidence_class, p.weakest_class) for p in points} == {
+        ("allocated", "calibrated", "calibrated")
+    }
     assert len(points) == 13
     assert unplotted == []
 

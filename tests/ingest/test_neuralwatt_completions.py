@@ -16,6 +16,7 @@ from ingest.base import Parsed
 from ingest.billing.neuralwatt_completions import parse
 from ingest.errors import PayloadError
 from tests.ingest.samples import completion, counts_add_up, energy, payload, rows, stream
+from warehouse.evidence import weakest
 
 OBSERVATION = "core.energy_observation"
 
@@ -64,9 +65,33 @@ def test_its_observation_keeps_the_attribution() -> None:
     assert (observation["output_tokens"], observation["usage_key"]) == (900, "chatcmpl-1")
 
 
-def test_a_fallback_carbon_source_says_nothing_about_the_energy() -> None:
-    _, observation = one(completion(energy=energy(carbon_source="static_fallback")))
-    assert observation["quality"] == "FAIR"
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("agent_cache", "calibrated"),  # a live average of the region
+        ("regional_fallback", "modeled"),
+        ("static_fallback", "modeled"),
+        ("something_new", "modeled"),
+        (None, "modeled"),
+    ],
+)
+def test_a_fallback_intensity_makes_grams_modeled_and_leaves_the_joules_alone(
+    source: str | None, expected: str
+) -> None:
+    for row in one(completion(energy=energy(carbon_source=source))):
+        assert (row["carbon_evidence_class"], row["evidence_class"]) == (expected, "allocated")
+    assert row["quality"] == "FAIR"
+
+
+@given(st.one_of(st.none(), st.text(), st.sampled_from(["agent_cache", "regional_fallback", "static_fallback"])))
+def test_grams_are_never_stronger_than_joules(source: str | None) -> None:
+    usage, _ = one(completion(energy=energy(carbon_source=source)))
+    assert weakest([usage["evidence_class"], usage["carbon_evidence_class"]]) == usage["carbon_evidence_class"]
+
+
+def test_unknown_grams_have_no_class() -> None:
+    for row in one(completion(energy=energy(carbon_g_co2eq=None))):
+        assert (row["carbon_g"], row["carbon_evidence_class"]) == (None, None)
 
 
 class TestShapes:

@@ -66,6 +66,14 @@ def test_the_intensity_is_weighted_by_energy_and_never_the_reported_mean() -> No
         assert row["intensity_g_per_kwh"] == pytest.approx(41.0)
 
 
+def test_grams_are_modeled_because_an_export_does_not_tell_where_its_intensities_come_from() -> None:
+    assert {r["carbon_evidence_class"] for r in rows(parsed(usage_export()))} == {"modeled"}
+    export = usage_export()
+    export["by_model"][0]["carbon_g"] = None
+    (row,) = grain(parsed(export), "period")
+    assert (row["carbon_g"], row["carbon_evidence_class"]) == (None, None)
+
+
 def test_days_lie_at_the_midnight_of_the_period() -> None:
     days = grain(parsed(usage_export()), "day")
     assert [r["period_start_at"] for r in days] == [datetime(2026, 7, d, 4) for d in (13, 14, 16)]

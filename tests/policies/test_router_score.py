@@ -94,6 +94,41 @@ def test_a_mean_inherits_the_weakest_evidence_class(world: World) -> None:
     assert rank(world.snapshot(), ASK, DEFAULT).eligible[0].figures.evidence_class == "calibrated"
 
 
+def test_grams_of_several_classes_are_no_figure_but_neutral_and_a_warning(world: World) -> None:
+    world.insert("core.offer", [offer("mixed")])
+    world.insert(
+        "core.usage",
+        [run("mixed", c, "0.0001", 45.0, 0.0005, carbon_evidence_class=c) for c in ("modeled", "calibrated")],
+    )
+    model(world, "pure", usd="0.0001", energy_j=45.0, carbon_g=0.001)
+    out = {s.offer_id: s for s in rank(world.snapshot(), ASK, DEFAULT).eligible}
+    mixed, pure = out["mixed"], out["pure"]
+    assert (mixed.figures.carbon_g, mixed.figures.carbon_evidence_class, mixed.figures.carbon_interval_g) == (
+        None, None, None,
+    )  # fmt: skip
+    assert (mixed.parts.eco, pure.parts.eco) == (DEFAULT.neutral_score, 1.0)
+    assert mixed.warnings == (
+        "gCO2e mixes evidence classes calibrated, modeled: no carbon figure, its carbon part is neutral",
+    )
+    assert (mixed.figures.evidence_class, mixed.figures.energy_j) == ("allocated", 45.0)  # the joules are one class
+    assert (pure.figures.carbon_g, pure.figures.carbon_evidence_class, pure.warnings) == (0.001, "calibrated", ())
+
+
+def test_a_run_without_grams_does_not_make_the_others_mixed(world: World) -> None:
+    model(world, "a", usd="0.0001", energy_j=45.0, carbon_g=0.001)
+    world.insert("core.usage", [run("a", "without", "0.0001", 45.0, None)])
+    figures = rank(world.snapshot(), ASK, DEFAULT).eligible[0].figures
+    assert (figures.carbon_g, figures.carbon_evidence_class, figures.n) == (0.001, "calibrated", 3)
+
+
+def test_weaker_grams_that_are_scored_beside_stronger_ones_say_so(world: World) -> None:
+    model(world, "live", usd="0.0001", energy_j=45.0, carbon_g=0.001)
+    world.insert("core.offer", [offer("fallback")])
+    world.insert("core.usage", [run("fallback", "1", "0.0001", 45.0, 0.001, carbon_evidence_class="modeled")])
+    out = {s.offer_id: s.warnings for s in rank(world.snapshot(), ASK, DEFAULT).eligible}
+    assert out == {"live": (), "fallback": ("gCO2e is modeled, scored beside calibrated figures of other offers",)}
+
+
 def test_a_run_counts_for_the_offer_that_served_it(world: World) -> None:
     model(world, "m", usd="0.0001", energy_j=45.0, carbon_g=0.001)
     world.insert("core.offer", [offer("m-flex", latency_class="flex")])

@@ -117,6 +117,7 @@ def run(
         "billed_cost_usd": None if usd is None else Decimal(usd),
         "energy_j": energy_j,
         "carbon_g": carbon_g,
+        "carbon_evidence_class": None if carbon_g is None else "calibrated",
         "evidence_class": "allocated",
         "method": "prorated",
         "source_id": "acme:completions",

@@ -112,6 +112,7 @@ def run_row(offer_id: str, i: int, energy_j: float, source: str, changes: Mappin
         "billed_cost_usd": (Decimal(str(energy_j)) * 8 / 3_600_000).quantize(Decimal("1e-12")),
         "energy_j": energy_j,
         "carbon_g": energy_j / 3_600_000 * 200,
+        "carbon_evidence_class": "calibrated",
         "evidence_class": "allocated",
         "method": "prorated",
         "source_id": source,

@@ -85,6 +85,15 @@ def test_an_inconclusive_report_may_be_followed_by_a_conclusive_one(observing: D
         ({"successes": 1001}, "successes 1001 exceed attempts 1000."),
         ({"energy_j": -5.0}, "energy_j is -5.0, below 0."),
         ({"evidence_class": "guessed"}, "evidence_class is 'guessed'."),
+        ({"carbon_g": 3.0}, "carbon_g came with carbon_evidence_class None."),
+        (
+            {"carbon_g": 3.0, "carbon_evidence_class": "guessed"},
+            "carbon_g came with carbon_evidence_class 'guessed'.",
+        ),
+        (
+            {"carbon_g": 3.0, "carbon_evidence_class": "measured"},
+            "carbon_evidence_class measured is stronger than evidence_class allocated.",
+        ),
     ],
 )
 def test_a_report_that_contradicts_itself_is_refused(observing: Driver, changes: dict[str, Any], message: str) -> None:
@@ -92,6 +101,12 @@ def test_a_report_that_contradicts_itself_is_refused(observing: Driver, changes:
     error = refusal(lambda: report(observing, **changes))
     assert (error.status, error.message) == (422, message)
     assert len(observing.events()) == before
+
+
+def test_reported_grams_keep_their_own_class(observing: Driver) -> None:
+    told = report(observing, carbon_g=3.0, carbon_evidence_class="calibrated")
+    measured = told["outcomes"][-1]["measured"]
+    assert (measured["evidence_class"], measured["carbon_evidence_class"]) == ("allocated", "calibrated")
 
 
 def test_a_failed_change_can_be_rolled_back(observing: Driver) -> None:

@@ -57,6 +57,19 @@ def test_the_promise_carries_value_interval_class_and_n_of_both_sides(driver: Dr
     assert promise["primary"] == "energy_j"
 
 
+def test_joules_dollars_and_grams_each_carry_their_own_class(driver: Driver) -> None:
+    content = driver.show()["content"]
+    metrics = content["promise"]["metrics"]
+    classes = {name: (m["from"]["evidence_class"], m["to"]["evidence_class"]) for name, m in metrics.items()}
+    assert classes == {
+        "energy_j": ("allocated", "allocated"),
+        "billed_cost_usd": ("measured", "measured"),
+        "carbon_g": ("calibrated", "calibrated"),
+    }
+    (line,) = [text for text in content["summary"] if text.startswith("gCO2eq per success")]
+    assert "; calibrated, n 5 against 5" in line
+
+
 def test_unknown_proficiency_stays_unknown(driver: Driver) -> None:
     assert driver.show()["content"]["promise"]["proficiency"] == {"from": None, "to": None, "difference": None}
 
@@ -208,6 +221,29 @@ def test_evidence_of_different_classes_is_not_compared(own_home: Path) -> None:
         assert metric["difference"] is None
         assert metric["note"] == "not comparable: allocated against modeled"
         assert driver.show()["content"]["promise"]["primary"] == "billed_cost_usd"
+    finally:
+        desk.close()
+
+
+@pytest.mark.parametrize(
+    ("where", "note"),
+    [
+        ("requested_offer = 'new'", "not comparable: calibrated against modeled"),
+        ("requested_offer = 'old' AND energy_j > 100", "carbon_g mixes evidence classes calibrated, modeled."),
+    ],
+)
+def test_grams_of_different_classes_are_not_compared_while_joules_are(own_home: Path, where: str, note: str) -> None:
+    desk = make_desk(own_home, "[policy]\ntiers = {old = 1, new = 1}\n")
+    try:
+        with desk.warehouse.transaction() as tx:
+            tx.execute(f"UPDATE core.usage SET carbon_evidence_class = 'modeled' WHERE {where}")
+        driver = Driver(desk)
+        driver.refresh()
+        content = driver.show()["content"]
+        grams = content["promise"]["metrics"]["carbon_g"]
+        assert (grams["difference"], grams["interval"], grams["note"]) == (None, None, note)
+        assert any(f"gCO2eq per success: difference unknown ({note}" in line for line in content["summary"])
+        assert content["promise"]["metrics"]["energy_j"]["difference"] == pytest.approx(-0.5)
     finally:
         desk.close()
 

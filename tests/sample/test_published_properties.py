@@ -207,5 +207,6 @@ def test_category_has_no_influence_while_no_proficiency_is_known(world: World) -
 def test_no_decision_falls_back(world: World) -> None:
     decisions = routing_table(world.snapshot(), Parameters()).decisions.values()
     assert {(d.basis, d.fallback) for d in decisions} == {("measured", False)}
-    assert {s.figures.evidence_class for d in decisions for s in d.eligible} == {"allocated"}
+    shown = {(s.figures.evidence_class, s.figures.carbon_evidence_class) for d in decisions for s in d.eligible}
+    assert shown == {("allocated", "calibrated")}
     assert {s.figures.n for d in decisions for s in d.eligible} == {5}

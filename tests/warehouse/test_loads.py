@@ -15,7 +15,7 @@ from warehouse import landing, loads, runs
 from warehouse.clock import utcnow
 from warehouse.engine import Warehouse
 from warehouse.errors import IncomparableObservations, SchemaMismatch
-from warehouse.evidence import EvidenceClass, one_class, weakest
+from warehouse.evidence import EvidenceClass, grams_class, one_class, strongest_first, weakest
 from warehouse.freshness import freshness
 from warehouse.loads import Loaded
 from warehouse.snapshots import snapshot
@@ -218,3 +218,49 @@ def test_an_aggregate_inherits_the_weakest_class_and_mixed_classes_are_refused()
     assert weakest([]) is None
     with pytest.raises(IncomparableObservations, match=r"measured, modeled"):
         one_class(["modeled", "measured"], what="the axis")
+
+
+@given(st.sampled_from(EvidenceClass), st.sampled_from(EvidenceClass))
+def test_grams_are_as_weak_as_the_weaker_of_energy_and_intensity(
+    energy: EvidenceClass, intensity: EvidenceClass
+) -> None:
+    found = grams_class(energy, intensity)
+    assert found is weakest([energy, intensity])
+    assert strongest_first([energy, found])[-1] is found  # never stronger than the joules
+
+
+@pytest.mark.parametrize(
+    "grams",
+    [
+        {"carbon_g": 1.0, "carbon_evidence_class": None},
+        {"carbon_g": None, "carbon_evidence_class": "calibrated"},
+        {"carbon_g": 1.0, "carbon_evidence_class": "measured"},  # the joules are allocated
+        {"carbon_g": 1.0, "carbon_evidence_class": "guessed"},
+    ],
+)
+def test_grams_without_a_class_of_their_own_or_with_one_stronger_than_the_joules_do_not_load(
+    warehouse: Warehouse, grams: dict[str, Any]
+) -> None:
+    with pytest.raises(SchemaMismatch, match=r"1 rows for core\.usage tell grams without an evidence class"):
+        load(warehouse, "core.usage", [usage("a", "1.0"), {**usage("b", "1.0"), **grams}])
+    assert count(warehouse, "core.usage") == 0
+
+
+def test_the_view_for_people_sums_no_grams_over_several_classes(warehouse: Warehouse) -> None:
+    def row(key: str, model: str, grams: float, cls: str) -> dict[str, Any]:
+        energy = {"energy_j": 100.0, "successes": 1, "requested_offer": model}
+        return {**usage(key, "1.0"), **energy, "carbon_g": grams, "carbon_evidence_class": cls}
+
+    rows = [row("a", "mixed", 1.0, "calibrated"), row("b", "mixed", 5.0, "modeled"), row("c", "one", 3.0, "modeled")]
+    load(warehouse, "core.usage", [*rows, {**usage("d", "1.0"), "requested_offer": "none"}])
+    names = "offer_id, billed_rows, carbon_g, carbon_g_per_success, carbon_evidence_class"
+    assert warehouse.query(f"SELECT {names} FROM mart.model_usage ORDER BY offer_id").rows() == [
+        ("mixed", 2, None, None, None),
+        ("none", 1, None, None, None),
+        ("one", 1, 3.0, 3.0, "modeled"),
+    ]
+    assert warehouse.query(f"SELECT {names} FROM mart.model_carbon ORDER BY ALL").rows() == [
+        ("mixed", 1, 1.0, 1.0, "calibrated"),
+        ("mixed", 1, 5.0, 5.0, "modeled"),
+        ("one", 1, 3.0, 3.0, "modeled"),
+    ]

@@ -9,7 +9,7 @@ WITH runs AS (
   ) = 1
 )
 SELECT provider, offer_id, account, usage_key, requests, attempts, successes, energy_j, billed_cost_usd, carbon_g,
-       evidence_class, method, source_id, period_end_at
+       evidence_class, carbon_evidence_class, method, source_id, period_end_at
 FROM runs
 WHERE period_end_at >= $fresh_after AND (energy_j IS NOT NULL OR billed_cost_usd IS NOT NULL)
 ORDER BY provider, offer_id, period_end_at, account, usage_key

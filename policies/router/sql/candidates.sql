@@ -1,6 +1,7 @@
 -- Every offer known as of $as_of, with the reference-workload evidence about it.
 -- Version in force: among rows known and valid by then, per key the greatest (valid_from, known_from).
 -- Only seed_reference requests steer decisions; organic traffic varies with the shape of its requests.
+-- Grams are a mean only over one evidence class of their own; where the fresh runs mix several there is none.
 -- Sums run over values in sorted order, so that the storage order of rows cannot change a bit.
 -- Parameters: as_of; fresh_after, the oldest instant whose observations still count.
 WITH offers AS (
@@ -38,7 +39,9 @@ fresh AS (
     count(billed_cost_usd) AS n_cost,
     sum(billed_cost_usd) AS billed_cost_sum_usd,
     list_sum(list(energy_j ORDER BY energy_j)) / nullif(count(energy_j), 0) AS energy_j,
-    list_sum(list(carbon_g ORDER BY carbon_g)) / nullif(count(carbon_g), 0) AS carbon_g,
+    list_sum(list(carbon_g ORDER BY carbon_g)) / nullif(count(carbon_g), 0) AS mean_carbon_g,
+    string_agg(DISTINCT carbon_evidence_class, ', ' ORDER BY carbon_evidence_class) AS carbon_classes,
+    count(DISTINCT carbon_evidence_class) = 1 AS one_carbon_class,
     -- Of the logarithms: count, mean and sample standard deviation, for the intervals of the means.
     count(positive_cost) AS cost_log_n,
     list_avg(list(ln(positive_cost) ORDER BY positive_cost)) AS cost_log_mean,
@@ -61,10 +64,14 @@ SELECT
   o.access_level, o.lifecycle, o.expires_at, o.valid_to, o.alias_of, o.context_tokens, o.endpoint_context_tokens,
   o.max_output_tokens, o.tier AS catalog_tier, o.residency, o.source_id,
   newest.newest_at,
-  coalesce(f.n, 0) AS n, coalesce(f.n_cost, 0) AS n_cost, f.billed_cost_sum_usd, f.energy_j, f.carbon_g,
+  coalesce(f.n, 0) AS n, coalesce(f.n_cost, 0) AS n_cost, f.billed_cost_sum_usd, f.energy_j,
+  f.carbon_classes,
+  CASE WHEN f.one_carbon_class THEN f.carbon_classes END AS carbon_evidence_class,
+  CASE WHEN f.one_carbon_class THEN f.mean_carbon_g END AS carbon_g,
   f.cost_log_n, f.cost_log_mean, f.cost_log_sd,
   f.energy_log_n, f.energy_log_mean, f.energy_log_sd,
-  f.carbon_log_n, f.carbon_log_mean, f.carbon_log_sd,
+  CASE WHEN f.one_carbon_class THEN f.carbon_log_n END AS carbon_log_n,
+  f.carbon_log_mean, f.carbon_log_sd,
   f.evidence_class
 FROM offers o
 LEFT JOIN newest ON newest.provider = o.provider AND newest.observed_offer = o.offer_id
