@@ -20,6 +20,7 @@ IDENTITY = (
     "deployable_version",
     "hardware_model",
     "hardware_count",
+    "meter_scope",
     "runtime",
     "runtime_version",
     "config_version",

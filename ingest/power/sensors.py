@@ -48,7 +48,13 @@ _MATRIX = {
     "Pascal": ("inst_20ms_win10ms",) * 4,
     "Maxwell": ("log_100ms",) * 4,
     "Kepler": ("log_100ms", "unknown", "unknown", "unknown"),
+    # Newer than the matrix: nobody has published what their sensors average over.
+    "Blackwell": ("unknown",) * 4,
+    "Rubin": ("unknown",) * 4,
 }
+
+SCOPE_GPU = "gpu"  # the board: GPU, its memory and its own losses
+SCOPE_MODULE = "module"  # a superchip: CPU, GPU and memory of the module; no CPU figure may be added on top
 
 
 class Reading(NamedTuple):
@@ -72,7 +78,10 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """A GPU board. `uuid` is the only safe key: NVML indices move and are not CUDA's."""
+    """A GPU board, or several read as one (`boards` > 1).
+
+    `uuid` is the only safe key: NVML indices move and are not CUDA's. `scope` says what its meter covers.
+    """
 
     uuid: str
     pci_bus_id: str | None = None
@@ -85,6 +94,10 @@ class DeviceInfo:
     sensor_class: str = "unknown"
     power_method: str = "unavailable"
     notes: tuple[str, ...] = ()
+    index: int | None = None
+    scope: str = SCOPE_GPU
+    boards: int = 1
+    replica: str | None = None  # the name of the replica that these boards make up
 
     @property
     def supported(self) -> bool:
@@ -104,18 +117,19 @@ class PowerBackend(Protocol):
         """End the session; never raises."""
 
 
-def power_ceiling_w(power_limit_w: float | None) -> float:
-    """The largest believable board power in W: 1.2 x the enforced limit, at most 2000 W."""
-    return min(MAX_BOARD_POWER_W, LIMIT_TOLERANCE * power_limit_w) if power_limit_w else MAX_BOARD_POWER_W
+def power_ceiling_w(power_limit_w: float | None, boards: int = 1) -> float:
+    """The largest believable power of `boards` boards in W: 1.2 x their enforced limits, at most 2000 W each."""
+    most_w = MAX_BOARD_POWER_W * boards
+    return min(most_w, LIMIT_TOLERANCE * power_limit_w) if power_limit_w else most_w
 
 
-def implausible_power(power_w: float, power_limit_w: float | None) -> str:
-    """Why `power_w` cannot be the draw of a running board; empty when it can."""
-    ceiling_w = power_ceiling_w(power_limit_w)
+def implausible_power(power_w: float, power_limit_w: float | None, boards: int = 1) -> str:
+    """Why `power_w` cannot be the draw of running boards; empty when it can."""
+    ceiling_w = power_ceiling_w(power_limit_w, boards)
     if not math.isfinite(power_w) or power_w <= 0:
         return f"implausible: {power_w:g} W, and a running board draws more than 0 W"
     if power_w > ceiling_w:
-        return f"implausible: {power_w:g} W is above {ceiling_w:g} W (1.2 x the enforced limit, at most 2000 W)"
+        return f"implausible: {power_w:g} W is above {ceiling_w:g} W (1.2 x the enforced limit, at most 2000 W a board)"
     return ""
 
 

@@ -109,7 +109,7 @@ def judge(
 def _by_counter(device: DeviceInfo, duration_s: float, delta_mj: int, polled_w: float | None) -> Verdict:
     energy_j = delta_mj / 1000
     counter_w = energy_j / duration_s
-    ceiling_w = power_ceiling_w(device.power_limit_w)
+    ceiling_w = power_ceiling_w(device.power_limit_w, device.boards)
     if counter_w > ceiling_w:
         note = f"the counter implies {counter_w:.4g} W, above {ceiling_w:g} W"
         return _unknown("counter", "implausible", note, polled_w)

@@ -9,6 +9,7 @@ a trusted energy, add up to the last reading minus the first.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,7 +21,7 @@ from ingest.power.sensors import DeviceInfo, Reading, implausible_power
 from ingest.power.verdict import MIN_COUNTER_S, Poll, integrate, judge
 from warehouse.evidence import EvidenceClass, Quality
 from warehouse.ids import content_hash
-from warehouse.tables import frame
+from warehouse.tables import frame, frame_schema
 
 STALE_SENSOR_S = 2.0  # a sensor stamp that stands longer than this repeats an old value
 CLOCK_STEP_S = 0.5  # wall and monotonic clock disagree by more: the wall clock was set
@@ -40,7 +41,8 @@ class Window:
     """Energy of one board over [start_at, end_at), or why it is unknown.
 
     `counter_delta_mj` is what the counter moved, trusted or not; None where it must not be differenced.
-    `polled_w` is the mean of the polled power, the cross-check of a counter window.
+    `polled_w` is the mean of the polled power, the cross-check of a counter window. `device_state` and
+    `energy_net_j` (gross minus idle) are filled in by who knows them: see ingest/power/idle.py.
     """
 
     device: DeviceInfo  # as it was in this window: its driver and limit may change at the next session
@@ -56,38 +58,68 @@ class Window:
     counter_delta_mj: int | None = None
     polled_w: float | None = None
     notes: tuple[str, ...] = ()
+    device_state: str | None = None  # empty | loaded
+    energy_net_j: float | None = None
 
     @property
     def device_uuid(self) -> str:
         return self.device.uuid
 
+    @property
+    def observation_id(self) -> str:
+        return observation_id(self.device_uuid, self.start_at, self.method)
+
     def row(self) -> dict[str, Any]:
-        """This window as a row of core.energy_observation, without what the loader fills in."""
+        """This window as a row of core.energy_observation, without what the loader fills in.
+
+        A replica is no device: its rows carry its name as `backend_id`, so that a sum over devices never
+        counts a board a second time.
+        """
         device = self.device
         return {
-            "observation_id": content_hash([self.device_uuid, self.start_at, self.method]),
+            "observation_id": self.observation_id,
             "provider": "local",
+            "backend_id": device.replica,
             "hardware_model": device.name,
-            "hardware_count": 1,
+            "hardware_count": device.boards,
             "gpu_arch": device.gpu_arch,
             "driver_version": device.driver_version,
-            "device_uuid": self.device_uuid,
+            "device_uuid": self.device_uuid if device.replica is None else None,
+            "meter_scope": device.scope,
+            "device_state": self.device_state,
             "window_start_at": self.start_at,
             "window_end_at": self.end_at,
             "evidence_class": EvidenceClass.MEASURED.value,
             "method": self.method,
             "quality": self.quality.value,
             "energy_gross_j": self.energy_j,
+            "energy_net_j": self.energy_net_j,
             "relative_uncertainty": self.relative_uncertainty,
             "gap_reason": self.gap_reason,
-            "workload": "device",
+            "workload": "device" if device.replica is None else "replica",
         }
+
+
+def observation_id(key: str, start_at: datetime, method: str) -> str:
+    """`content_hash([key, start_at, method])`, without building JSON where the key needs no escapes."""
+    if key.isascii() and key.isprintable() and '"' not in key and "\\" not in key:
+        return hashlib.sha256(f'["{key}","{start_at.isoformat()}","{method}"]'.encode()).hexdigest()
+    return content_hash([key, start_at, method])
 
 
 class _Edge(NamedTuple):
     at: datetime
     mono_us: int
     counter_mj: int | None
+
+
+class OpenWindow(NamedTuple):
+    """The window that is open on a board of polled readings: its start, what it has, the last reading in us."""
+
+    start_us: int
+    polls: list[Poll]
+    last_us: int
+    refused: bool  # a reading in it was not believed
 
 
 def _at(edge: _Edge, mono_us: int) -> datetime:
@@ -178,6 +210,36 @@ class DeviceWindows:
         self._last = None
         return closed
 
+    @property
+    def only_polled(self) -> bool:
+        """Whether nothing but polled power bears on what comes next: no counter, no break, no stamp."""
+        start_counter = None if self._start is None else self._start.counter_mj
+        return not self._break and self._stamp is None and self._counter_mj is None and start_counter is None
+
+    @property
+    def last_us(self) -> int | None:
+        """The last reading taken, on the monotonic clock."""
+        return None if self._last is None else self._last.mono_us
+
+    @property
+    def refused_so_far(self) -> bool:
+        """Whether a reading since the last believed one was refused."""
+        return self._implausible
+
+    def open_window(self) -> OpenWindow | None:
+        """What ingest/power/bulk.py goes on from; only while `only_polled`."""
+        if self._start is None or self._last is None:
+            return None
+        return OpenWindow(self._start.mono_us, list(self._polls), self._last.mono_us, self._implausible)
+
+    def resume(self, at_zero: datetime, opened: OpenWindow) -> None:
+        """Go on from `opened`, whose us count from `at_zero` (naive UTC) on the wall clock."""
+        zero = _Edge(at_zero, 0, None)
+        self._anchor = zero
+        self._start = _Edge(_at(zero, opened.start_us), opened.start_us, None)
+        self._last = _Edge(_at(zero, opened.last_us), opened.last_us, None)
+        self._polls, self._implausible = opened.polls, opened.refused
+
     def _placed(self, at: datetime, mono_us: int) -> datetime:
         """Wall time on one line with its neighbours; a wall clock that was set starts a new line."""
         if self._anchor is not None:
@@ -210,7 +272,7 @@ class DeviceWindows:
         if reading.power_w is None:
             self._implausible |= reading.power_reason.startswith("implausible")
             return None
-        if implausible_power(reading.power_w, self.device.power_limit_w):
+        if implausible_power(reading.power_w, self.device.power_limit_w, self.device.boards):
             self._implausible = True
             return None
         if reading.sensor_at_us is not None:
@@ -310,5 +372,10 @@ def windows_of(readings: Iterable[Timed], devices: Mapping[str, DeviceInfo], *, 
 
 def observations(windows: Iterable[Window]) -> pl.DataFrame:
     """`windows` as a frame for core.energy_observation; the same board and window several times is one row."""
-    rows = {row["observation_id"]: row for row in (window.row() for window in windows)}
-    return frame("core.energy_observation", rows.values())
+    rows = [*{row["observation_id"]: row for row in (window.row() for window in windows)}.values()]
+    if not rows:
+        return frame("core.energy_observation", [])
+    schema = frame_schema("core.energy_observation")
+    told = pl.DataFrame({name: [row[name] for row in rows] for name in rows[0]}, schema={n: schema[n] for n in rows[0]})
+    rest = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in rows[0]]
+    return told.with_columns(rest).select(list(schema))

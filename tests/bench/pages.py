@@ -50,7 +50,7 @@ FROM range($rows) r(i)
 """
 _DEVICE = """
 INSERT INTO core.device
-SELECT 'GPU-' || CAST(i AS VARCHAR), 'bench', NULL, 'H100', 'HOPPER', '580', 700, false, true, 'hopper', 'ok',
+SELECT 'GPU-' || CAST(i AS VARCHAR), 'bench', NULL, 'H100', 'HOPPER', '580', 700, false, true, 'hopper', 'gpu', 'ok',
        CAST(now() AT TIME ZONE 'UTC' AS TIMESTAMP), 'power:nvml' FROM range($devices) r(i)
 """
 

@@ -372,6 +372,7 @@ def test_an_observation_carries_its_evidence() -> None:
         "gpu_arch": "Ada",
         "driver_version": "570.86.10",
         "device_uuid": "GPU-a",
+        "meter_scope": "gpu",
         "window_start_at": START,
         "window_end_at": START + timedelta(seconds=10),
         "evidence_class": "measured",
