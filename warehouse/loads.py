@@ -95,7 +95,7 @@ def load(
     if spec is None:
         raise SchemaMismatch(f"There is no load for {table}.", fix=f"use one of {', '.join(sorted(SPECS))}")
     _check_columns(table, frame)
-    _check_grams(table, frame)
+    check_grams(table, frame)
     if frame.is_empty():
         return Loaded(0, 0, frame)
     stamped = {"source_id": source_id, "run_id": run_id, "known_from": known_from}
@@ -149,9 +149,7 @@ def load_staged(
     return Loaded(changed, total - changed - differing, conflicts, differing)
 
 
-def _append_new(
-    tx: Transaction, table: str, spec: Spec, staged: str, bound: Mapping[str, object] | None = None
-) -> int:
+def _append_new(tx: Transaction, table: str, spec: Spec, staged: str, bound: Mapping[str, object] | None = None) -> int:
     """Add the rows whose key is not there yet; a stream loaded twice changes nothing.
 
     Only the stretch of time that the new rows cover is looked at, so that a small batch stays cheap beside
@@ -189,7 +187,8 @@ def _check_columns(table: str, frame: pl.DataFrame) -> None:
         )
 
 
-def _check_grams(table: str, frame: pl.DataFrame) -> None:
+def check_grams(table: str, frame: pl.DataFrame) -> None:
+    """Refuse grams without an evidence class, or of a stronger one than their joules. Raises SchemaMismatch."""
     if "carbon_evidence_class" not in frame.columns:
         return
     rank = {cls.value: place for place, cls in enumerate(EvidenceClass)}
@@ -213,8 +212,10 @@ def _content(table: str, spec: Spec) -> list[str]:
 
 
 def _hash_sql(table: str, spec: Spec, alias: str) -> str:
-    packed = ", ".join(f"{name} := {alias}.{name}" for name in _content(table, spec))
-    return f"sha256(CAST(to_json(struct_pack({packed})) AS VARCHAR))"
+    """The digest of a row's content. DuckDB writes a list as text that no other list of texts and NULLs has, because it
+    quotes and escapes; and it does so three times as fast as it writes JSON."""
+    listed = ", ".join(f"CAST({alias}.{name} AS VARCHAR)" for name in _content(table, spec))
+    return f"sha256(CAST([{listed}] AS VARCHAR))"
 
 
 def _dedupe(rows: pl.DataFrame, table: str, spec: Spec) -> tuple[pl.DataFrame, int, pl.DataFrame]:

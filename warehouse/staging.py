@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from warehouse import loads
 from warehouse.engine import Transaction, Warehouse
 from warehouse.tables import columns, frame_schema
 
@@ -36,6 +37,7 @@ class Staging:
         """Stage one chunk, in a transaction of its own."""
         with self._warehouse.transaction() as tx:
             for table, frame in frames.items():
+                loads.check_grams(table, frame)
                 if table not in self._rows:
                     self._create(tx, table)
                 start = self._rows[table]
