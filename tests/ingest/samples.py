@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ingest.base import Parsed, Payload
+from tests.ingest import serving_samples
 
 NOW = datetime(2026, 5, 15, 12)
 
@@ -188,4 +189,5 @@ SOUND: dict[str, str] = {
     "neuralwatt-completions": stream("a") + stream("b", done=False) + stream("c"),
     "uk-carbon": json.dumps({"data": [half_hour(), half_hour("2026-11-29T12:00Z", "2026-11-29T12:30Z", forecast=178)]}),
     "grid-factors": FACTORS_CSV,
+    **serving_samples.SOUND,
 }

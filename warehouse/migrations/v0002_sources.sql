@@ -39,7 +39,7 @@ CREATE TABLE core.serving_window (         -- what one engine of a backend did i
   successes     BIGINT,
   aborts        BIGINT,
   preemptions   BIGINT,
-  ttft_p50_low_s DOUBLE,                   -- percentiles from buckets are intervals [low, high)
+  ttft_p50_low_s DOUBLE,                   -- percentiles from buckets are intervals (low, high]; high NULL: no bound
   ttft_p50_high_s DOUBLE,
   ttft_p95_low_s DOUBLE,
   ttft_p95_high_s DOUBLE,
@@ -55,7 +55,6 @@ CREATE TABLE core.serving_window (         -- what one engine of a backend did i
   e2e_p99_high_s DOUBLE,
   queue_p95_low_s DOUBLE,
   queue_p95_high_s DOUBLE,
-  counters      VARCHAR,                   -- the raw counters at the end of the window as JSON text
   gap_reason    VARCHAR,                   -- counter_reset | first_scrape | NULL
   evidence_class VARCHAR NOT NULL,
   source_id     VARCHAR NOT NULL,
