@@ -28,17 +28,22 @@ PAGES = (
 
 def _page(name: str, title: str, about: str) -> st.Page:
     file = "sql_lab" if name == "sql" else name
-    return st.Page(f"views/{file}.py", title=title, help=about, url_path=name, default=name == "overview")
+    first = name == PAGES[0][0]  # served at /; its name as a path belongs to `_named`
+    return st.Page(f"views/{file}.py", title=title, help=about, url_path="first" if first else name, default=first)
 
 
-def _first_page_by_name() -> st.Page:
-    """Streamlit serves the default page at / alone; a link that names it must not say that there is no such page."""
-    name, title, about = PAGES[0]
-    return st.Page(f"views/{name}.py", title=title, help=about, url_path=name, visibility="hidden")
+def _named(first: st.Page) -> st.Page:
+    """Streamlit serves the first page at / alone; a link that names it must not say that there is no such page."""
+
+    def forward() -> None:
+        st.switch_page(first, query_params=st.query_params.to_dict())
+
+    return st.Page(forward, title=PAGES[0][1], url_path=PAGES[0][0], visibility="hidden")
 
 
 def main() -> None:
-    page = st.navigation([*(_page(*told) for told in PAGES), _first_page_by_name()], position="top")
+    pages = [_page(*told) for told in PAGES]
+    page = st.navigation([*pages, _named(pages[0])], position="top")
     try:
         desk = current()
         if not desk.usable:
