@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from ingest.grid import static_factors, uk_carbon
-from ingest.kind import DAY_S, HOUR_S, MIB, Kind
+from ingest.grid import (
+    eia,
+    electricity_maps,
+    entsoe,
+    static_factors,
+    uk_carbon,
+    uk_regional,
+    watttime,
+    watttime_login,
+    zone_map,
+)
+from ingest.kind import DAY_S, HOUR_S, MIB, Kind, Option
 
 KINDS = (
     Kind(
@@ -17,14 +27,99 @@ KINDS = (
         cadence_s=HOUR_S / 2,
         stale_after_s=2 * HOUR_S,
         expire_after_s=2 * DAY_S,
+        options=(Option("days", "days up to now, asked for in windows of at most 14 days"),),
+        fetch=uk_carbon.fetch,
+    ),
+    Kind(
+        name="uk-carbon-regional",
+        title="Grid carbon, regions of Great Britain",
+        parse=uk_regional.parse,
+        docs="api.carbonintensity.org.uk/regional: half-hourly regional forecasts, direct factors, by regionid",
+        transports=("http", "file"),
+        max_bytes=16 * MIB,
+        default_url="https://api.carbonintensity.org.uk/regional",
+        cadence_s=HOUR_S / 2,
+        stale_after_s=2 * HOUR_S,
+        expire_after_s=2 * DAY_S,
+    ),
+    Kind(
+        name="electricitymaps",
+        title="Grid carbon, Electricity Maps",
+        parse=electricity_maps.parse,
+        docs="api.electricitymaps.com/v3/carbon-intensity: latest, history, past-range and forecast of one zone, "
+        "flow-traced average in gCO2eq/kWh; the zone that answers must be the one asked for",
+        transports=("http", "file"),
+        max_bytes=16 * MIB,
+        default_url="https://api.electricitymaps.com/v3/carbon-intensity/latest",
+        cadence_s=HOUR_S / 2,
+        stale_after_s=3 * HOUR_S,
+        expire_after_s=2 * DAY_S,
+        options=electricity_maps.OPTIONS,
+        fetch=electricity_maps.fetch,
+    ),
+    Kind(
+        name="watttime",
+        title="Grid carbon, WattTime",
+        parse=watttime.parse,
+        docs="api.watttime.org/v3 historical and forecast of one region: marginal or average emissions rate, "
+        "lb/MWh of direct CO2; its secret is user:password",
+        transports=("http", "file"),
+        max_bytes=16 * MIB,
+        default_url="https://api.watttime.org",
+        cadence_s=HOUR_S / 4,
+        stale_after_s=HOUR_S,
+        expire_after_s=2 * DAY_S,
+        options=watttime.OPTIONS,
+        fetch=watttime_login.fetch,
+    ),
+    Kind(
+        name="eia-930",
+        title="Generation by fuel, EIA-930",
+        parse=eia.parse,
+        docs="api.eia.gov/v2/electricity/rto/fuel-type-data: hourly MWh by fuel in UTC, and the intensity that "
+        "stated factors give; its secret is an API key",
+        transports=("http", "file"),
+        max_bytes=64 * MIB,
+        default_url="https://api.eia.gov/v2/electricity/rto/fuel-type-data/data/",
+        cadence_s=HOUR_S,
+        stale_after_s=6 * HOUR_S,
+        expire_after_s=4 * DAY_S,
+        options=eia.OPTIONS,
+        fetch=eia.fetch,
+    ),
+    Kind(
+        name="entsoe",
+        title="Generation by type, ENTSO-E",
+        parse=entsoe.parse,
+        docs="web-api.tp.entsoe.eu A75: generation per type in MW at 15 to 60 minutes, XML, and the intensity that "
+        "stated factors give; its secret is a security token",
+        transports=("http", "file"),
+        max_bytes=32 * MIB,
+        default_url="https://web-api.tp.entsoe.eu/api",
+        cadence_s=HOUR_S,
+        stale_after_s=6 * HOUR_S,
+        expire_after_s=4 * DAY_S,
+        options=entsoe.OPTIONS,
+        fetch=entsoe.fetch,
     ),
     Kind(
         name="grid-factors",
         title="Static grid factors",
         parse=static_factors.parse,
-        docs="CSV or JSON list: zone, year, basis, source and one intensity column with its unit in the name",
+        docs="CSV or JSON list: zone, year, basis, source and one intensity column with its unit in the name; "
+        "or LeadGreen's grid.json of Ember's yearly factors",
         transports=("file", "http"),
         max_bytes=16 * MIB,
+        stale_after_s=366 * DAY_S,
+        expire_after_s=5 * 366 * DAY_S,
+    ),
+    Kind(
+        name="zone-map",
+        title="Declared grid zones of regions",
+        parse=zone_map.parse,
+        docs="CSV: provider or system, region, zone, confidence, source; or one column per system of zones",
+        transports=("file", "http"),
+        max_bytes=4 * MIB,
         stale_after_s=366 * DAY_S,
         expire_after_s=5 * 366 * DAY_S,
     ),

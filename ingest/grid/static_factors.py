@@ -1,4 +1,5 @@
 """Static grid factors from a file, CSV or a JSON list of objects -> core.grid_intensity.
+Ember's yearly factors as LeadGreen publishes them (`ingest.grid.ember`) are taken as they are.
 
 Columns: zone, year, basis (lifecycle | direct), source, optionally signal (average | marginal, default
 average), and exactly one intensity column, whose unit stands in its name (`UNITS`). A factor holds for
@@ -18,6 +19,7 @@ from typing import Any
 
 from ingest.base import Parsed, Payload, Reject
 from ingest.fields import LARGEST_INTENSITY, Refused, Row, number
+from ingest.grid.ember import factors, is_ember
 from ingest.read import loads, parse_json, read_text, refuse, shape_of
 from warehouse.evidence import EvidenceClass
 from warehouse.tables import frame
@@ -88,6 +90,8 @@ def _csv_rows(text: str, payload: Payload) -> Iterator[dict[str, Any]]:
 
 def _json_rows(text: str, payload: Payload) -> list[Any]:
     document = parse_json(text, payload, allow_nan=True)
+    if is_ember(document):
+        return factors(document, payload)
     if not isinstance(document, list):
         refuse(payload, f"the payload is {shape_of(document)}, not a list of factors", fix="write [{…}, …]")
     named = [set(row) for row in document if isinstance(row, dict)]

@@ -8,20 +8,28 @@ fuel factors (`calibrated`, estimated), the `forecast` a projection (`modeled`).
 The API has served one half hour twice with different values. The first is kept, so that the series has
 no hole, and each differing repeat goes to quarantine with both values, so that somebody sees it.
 An implausible reading is refused as a row: loading its half hour as NULL would hide the last good value.
+The API names no time of issue: a forecast of a half hour yet to come was made no later than it was fetched.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import timedelta
 from typing import Any
 
-from ingest.base import Parsed, Payload, Reject
-from ingest.fields import LARGEST_INTENSITY, Refused, Row, number
-from ingest.read import field_of, read_json, shape_of
+import httpx
+
+from ingest.base import Parsed, Payload
+from ingest.fields import Row
+from ingest.grid.pages import Pages, answers, get, whole_option, windows
+from ingest.grid.reading import Readings, span
+from ingest.http import NotModified
+from ingest.kind import Ask
+from ingest.read import field_of, shape_of
 from warehouse.evidence import EvidenceClass
-from warehouse.tables import frame
 
 ZONE = "GB"
+LONGEST = timedelta(days=14)  # the widest window that the API answers
+_STAMP = "%Y-%m-%dT%H:%MZ"
 
 # field -> (is_forecast, evidence class, method)
 _READINGS = {
@@ -35,70 +43,50 @@ def parse(payload: Payload) -> Parsed:
 
     Raises PayloadError for an error answer and for any other payload without `data`.
     """
-    listed = field_of(payload, read_json(payload, allow_nan=True), "data", list)
-    rows: dict[tuple[datetime, bool], dict[str, Any]] = {}
-    rejects: list[Reject] = []
-    rows_in = 0
-    for row_no, data in enumerate(listed):
-        row = Row(row_no, data if isinstance(data, dict) else {"row": data})
-        span = _span(row)
-        told = row.data.get("intensity")
-        if span is None or not isinstance(told, dict):
-            if span is not None:
-                row.refuse("intensity", told, f"is {shape_of(told)}, not an object", whole_row=True)
-            rows_in += 1
-        else:
-            for name in _READINGS:
-                if told.get(name) is not None:
-                    rows_in += 1
-                    _reading(row, name, told[name], span, rows)
-        rejects += row.rejects
-    actual = [row["end_at"] for row in rows.values() if not row["is_forecast"]]
-    return Parsed(
-        primary="core.grid_intensity",
-        tables={"core.grid_intensity": frame("core.grid_intensity", rows.values())},
-        rows_in=rows_in,
-        rejects=tuple(rejects),
-        data_at=max(actual, default=None),
-    )
+    readings = Readings()
+    row_no = -1
+    for page, document in enumerate(answers(payload)):
+        for data in field_of(payload, document, "data", list):
+            row_no += 1
+            _half_hour(Row(row_no, data if isinstance(data, dict) else {"row": data}), readings, payload, page)
+    return readings.parsed(payload)
 
 
-def _span(row: Row) -> tuple[datetime, datetime] | None:
-    """The half-open interval of a row; None, with one whole-row reject, where it tells none."""
+def _half_hour(row: Row, readings: Readings, payload: Payload, page: int) -> None:
     row.key = f"{ZONE} {row.data.get('from')}"
-    start_at, end_at = (row.time(name, row.data.get(name)) for name in ("from", "to"))
-    row.rejects.clear()  # one reject for the row, not one for each of its ends
-    if start_at is None or end_at is None or not start_at < end_at:
-        told = {name: row.data.get(name) for name in ("from", "to")}
-        row.refuse("from, to", told, "are no interval in time with a zone, such as 2026-11-29T12:00Z", whole_row=True)
-        return None
-    return start_at, end_at
+    found = span(row, row.data.get("from"), row.data.get("to"))
+    told = row.data.get("intensity")
+    if found is None:
+        ends = {name: row.data.get(name) for name in ("from", "to")}
+        readings.refuse(row, "from, to", ends, "are no interval in time with a zone, such as 2026-11-29T12:00Z")
+    elif not isinstance(told, dict):
+        readings.refuse(row, "intensity", told, f"is {shape_of(told)}, not an object")
+    else:
+        for name, (is_forecast, evidence, method) in _READINGS.items():
+            if told.get(name) is None:  # an actual that is yet to come, or a forecast that was not kept
+                continue
+            common: dict[str, Any] = {
+                "zone": ZONE,
+                "signal": "average",
+                "basis": "direct",
+                "start_at": found[0],
+                "end_at": found[1],
+                "is_forecast": is_forecast,
+                "is_estimated": True,
+                "method": method,
+                "forecast_made_at": payload.fetched_at if is_forecast and found[0] > payload.fetched_at else None,
+                "evidence_class": evidence.value,
+            }
+            readings.add(row, f"intensity.{name}", told[name], common, page=page)
 
 
-def _reading(
-    row: Row, name: str, value: Any, span: tuple[datetime, datetime], rows: dict[tuple[datetime, bool], dict[str, Any]]
-) -> None:
-    is_forecast, evidence, method = _READINGS[name]
-    try:
-        intensity = number(value, low=0, high=LARGEST_INTENSITY)
-    except Refused as refused:
-        row.refuse(f"intensity.{name}", value, str(refused), whole_row=True)
-        return
-    assert intensity is not None
-    found = {
-        "zone": ZONE,
-        "signal": "average",
-        "basis": "direct",
-        "start_at": span[0],
-        "end_at": span[1],
-        "is_forecast": is_forecast,
-        "is_estimated": True,
-        "intensity_g_per_kwh": float(intensity),
-        "method": method,
-        "evidence_class": evidence.value,
-    }
-    known = rows.setdefault((span[0], is_forecast), found)
-    if known is not found:
-        kept = f"{known['intensity_g_per_kwh']:g} until {known['end_at']:%Y-%m-%dT%H:%MZ}"
-        how = "again" if known == found else f"again with another value; {kept} came first and was kept"
-        row.refuse(f"intensity.{name}", value, f"tells the half hour {how}", whole_row=True)
+def fetch(ask: Ask) -> Payload | NotModified:
+    """One conditional GET; with the option `days`, that many days up to now in windows of at most 14."""
+    days = whole_option(ask, "days", low=1, high=400)
+    if days is None:
+        return get(ask, ask.url, left_bytes=ask.max_bytes, conditional=True)
+    end_at = ask.now.replace(minute=ask.now.minute // 30 * 30, second=0, microsecond=0)
+    pages = Pages(ask)
+    for start, end in windows(end_at - timedelta(days=days), end_at, LONGEST):
+        pages.get(str(httpx.URL(ask.url).join(f"/intensity/{start:{_STAMP}}/{end:{_STAMP}}")))
+    return pages.joined()

@@ -7,18 +7,18 @@ from datetime import datetime
 from typing import Any
 
 from ingest.base import Parsed, Payload
-from tests.ingest import serving_samples
+from tests.ingest import billing_samples, grid_samples, serving_samples
 
 NOW = datetime(2026, 5, 15, 12)
 
 
-def payload(body: Any, kind: str = "test", *, now: datetime = NOW) -> Payload:
-    """`body` (bytes, text, or anything that JSON can write) as a payload."""
+def payload(body: Any, kind: str = "test", *, now: datetime = NOW, options: dict[str, str] | None = None) -> Payload:
+    """`body` (bytes, text, or anything that JSON can write) as a payload, with the declarations of its kind."""
     if not isinstance(body, bytes | str):
         body = json.dumps(body)
-    return Payload(
-        f"src-{kind}", kind, "https://example.test/x", now, body if isinstance(body, bytes) else body.encode()
-    )
+    told = body if isinstance(body, bytes) else body.encode()
+    declared = OPTIONS.get(kind, {}) if options is None else options
+    return Payload(f"src-{kind}", kind, "https://example.test/x", now, told, options=declared)
 
 
 def rows(parsed: Parsed, table: str | None = None) -> list[dict[str, Any]]:
@@ -190,4 +190,9 @@ SOUND: dict[str, str] = {
     "uk-carbon": json.dumps({"data": [half_hour(), half_hour("2026-11-29T12:00Z", "2026-11-29T12:30Z", forecast=178)]}),
     "grid-factors": FACTORS_CSV,
     **serving_samples.SOUND,
+    **grid_samples.SOUND,
+    **billing_samples.SOUND,
 }
+
+# kind -> what a person must declare for it
+OPTIONS: dict[str, dict[str, str]] = {**grid_samples.OPTIONS}

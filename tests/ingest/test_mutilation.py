@@ -70,8 +70,8 @@ def test_damage_never_escapes(name: str, data: st.DataObject) -> None:
 def test_any_number_may_be_anything(name: str, value: str) -> None:
     """Every number of a sound payload, replaced one at a time."""
     text = SOUND[name]
-    places = [m.span() for m in re.finditer(r"(?<=[:,\[ ])-?\d[\d.e+-]*(?=[,}\]\n])", text)]
-    assert places
+    places = [m.span() for m in re.finditer(r"(?<=[:,\[ >])-?\d[\d.e+-]*(?=[,}\]\n<])", text)]
+    assert places or name == "zone-map"  # which tells no number
     for start, end in places:
         answer = facts_or_error(name, (text[:start] + value + text[end:]).encode())
         assert isinstance(answer, IngestError) or counts_add_up(answer)
