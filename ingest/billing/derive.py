@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ingest.billing.list_costs import PRICE_COLUMNS, list_costs
+from ingest.billing.request_tariffs import reconstruct_requests
 from ingest.billing.tariffs import COLUMNS, reconstruct
 from warehouse.tables import frame
 
 if TYPE_CHECKING:
-    from warehouse.engine import Transaction
+    from warehouse.engine import Transaction, Warehouse
+
+NEWEST_REQUESTS = 100_000  # older ones keep the rules that were found from them
 
 
 def tariffs_of_source(tx: Transaction, source_id: str) -> Mapping[str, pl.DataFrame]:
@@ -25,12 +29,35 @@ def tariffs_of_source(tx: Transaction, source_id: str) -> Mapping[str, pl.DataFr
         f"SELECT {', '.join(COLUMNS)} FROM core.usage WHERE source_id = $s AND grain IN ('day', 'period')",
         {"s": source_id},
     )
-    known = tx.query(
+    return {"core.tariff": restated(reconstruct(usage).frame, _known(tx, source_id))}
+
+
+def tariffs_of_requests(tx: Transaction, source_id: str) -> Mapping[str, pl.DataFrame]:
+    """core.tariff rows from the newest requests of `source_id`, at the list prices known within `tx`."""
+    return {"core.tariff": restated(reconstruct_requests(priced_requests(tx, source_id)).frame, _known(tx, source_id))}
+
+
+def priced_requests(source: Warehouse | Transaction, source_id: str | None = None) -> pl.DataFrame:
+    """The newest 100,000 billed requests of a source, or of all, with their list cost where it is known."""
+    usage = source.query(
+        "SELECT * FROM core.usage WHERE grain = 'request' AND billed_cost_usd IS NOT NULL AND energy_j IS NOT NULL "
+        f"AND ($s IS NULL OR source_id = $s) ORDER BY period_start_at DESC, usage_key LIMIT {NEWEST_REQUESTS}",
+        {"s": source_id},
+    )
+    prices = source.query(
+        f"SELECT {', '.join(PRICE_COLUMNS)} FROM core.price WHERE list_contains($providers, provider) "
+        "AND ($s IS NULL OR (source_id LIKE 'sample:%') = ($s LIKE 'sample:%'))",
+        {"providers": usage["provider"].unique().to_list(), "s": source_id},
+    )
+    return usage.with_columns(pl.Series("list_cost_usd", list_costs(usage, prices), dtype=pl.Decimal(28, 12)))
+
+
+def _known(tx: Transaction, source_id: str) -> pl.DataFrame:
+    return tx.query(
         "SELECT DISTINCT provider, account, valid_from FROM core.tariff "
         "WHERE source_id = $s AND basis = 'reconstructed'",
         {"s": source_id},
     )
-    return {"core.tariff": restated(reconstruct(usage).frame, known)}
 
 
 def restated(rules: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:

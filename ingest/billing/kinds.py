@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ingest.billing import derive, neuralwatt_completions, neuralwatt_usage
+from ingest.billing.invoice_kinds import KINDS as INVOICES
 from ingest.kind import DAY_S, MIB, Kind
 
 KINDS = (
+    *INVOICES,
     Kind(
         name="neuralwatt-usage",
         title="Neuralwatt usage export",
@@ -26,6 +28,7 @@ KINDS = (
         transports=("file",),
         max_bytes=256 * MIB,
         provider=neuralwatt_completions.PROVIDER,
+        derive=derive.tariffs_of_requests,
         stale_after_s=7 * DAY_S,
         expire_after_s=60 * DAY_S,
     ),
