@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ingest.kind import DAY_S, MIB, Kind
-from ingest.quality import mlenergy, scores
+from ingest.quality import leadgreen, mlenergy, scores
 
 
 def _table(name: str, edition: mlenergy.Edition, docs: str) -> Kind:
@@ -39,5 +39,8 @@ KINDS = (
         "mlenergy-v3",
         mlenergy.V3,
         "published J per token, H100 and B200 (CSV, or a task's JSON); a reference, never ours",
+    ),
+    _table(
+        "leadgreen", leadgreen.LEADGREEN, "a model's page of Lead Green (JSON): ML.ENERGY v3 chat runs again, rounded"
     ),
 )

@@ -45,11 +45,11 @@ class Edition:
     name: str
     published: datetime  # default of the option: the date of the newest data of this edition
     needed: tuple[str, ...]
-    read: Callable[[Mapping[str, Any]], _Configuration]
+    read: Callable[[Mapping[str, Any]], Configuration]
 
 
 @dataclass(frozen=True)
-class _Configuration:
+class Configuration:
     """One row, in one shape for both editions."""
 
     key: tuple[Any, ...]
@@ -130,7 +130,7 @@ def _parsed(payload: Payload, edition: Edition, listed: list[dict[str, Any]], at
     )
 
 
-def _check(found: _Configuration) -> None:
+def _check(found: Configuration) -> None:
     if not found.j_per_token or not found.tokens:
         raise Refused("energy_per_token_joules and output length must be above 0")
     if not 0 < found.power_w <= _LARGEST_GPU_W * found.gpus:
@@ -140,7 +140,7 @@ def _check(found: _Configuration) -> None:
 
 
 def _observation(
-    found: _Configuration, edition: Edition, repeat: int, at: datetime, version: str | None
+    found: Configuration, edition: Edition, repeat: int, at: datetime, version: str | None
 ) -> dict[str, Any]:
     tokens = max(1, round(found.tokens))
     return {
@@ -167,33 +167,33 @@ def _observation(
     }
 
 
-def _agree(name: str, told: Decimal, follows: Decimal) -> None:
+def agree(name: str, told: Decimal, follows: Decimal) -> None:
     if abs(told - follows) > _AGREE * max(abs(told), abs(follows)):
-        raise Refused(f"{name} is {told:.6g}, and {follows:.6g} follows from the other columns")
+        raise Refused(f"{name} is {float(told):.6g}, and {float(follows):.6g} follows from the other columns")
 
 
-def _figures(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def figures(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: found for name in names if (found := number_of(data, name)) is not None}
 
 
-def _whole(data: Mapping[str, Any], name: str) -> int:
+def whole_of(data: Mapping[str, Any], name: str) -> int:
     found = count_of(data, name, low=1, high=_GPUS)
     if found is None:
         raise Refused(f"{name} is missing")
     return found
 
 
-def _v3(data: Mapping[str, Any]) -> _Configuration:
+def _v3(data: Mapping[str, Any]) -> Configuration:
     task, model, gpu, precision = (text_of(data, n) for n in ("task", "model_id", "gpu_model", "weight_precision"))
     gpus, tp, ep, dp, seqs = (
-        _whole(data, n) for n in ("num_gpus", "tensor_parallel", "expert_parallel", "data_parallel", "max_num_seqs")
+        whole_of(data, n) for n in ("num_gpus", "tensor_parallel", "expert_parallel", "data_parallel", "max_num_seqs")
     )
     j_per_token, tokens = needed(data, "energy_per_token_joules"), needed(data, "avg_output_len")
     power = needed(data, "avg_power_watts")
-    _agree("energy_per_request_joules", needed(data, "energy_per_request_joules"), j_per_token * tokens)
+    agree("energy_per_request_joules", needed(data, "energy_per_request_joules"), j_per_token * tokens)
     throughput = needed(data, "output_throughput_tokens_per_sec")
-    _agree("avg_power_watts", power, j_per_token * throughput)
-    return _Configuration(
+    agree("avg_power_watts", power, j_per_token * throughput)
+    return Configuration(
         key=(task, model, gpu, gpus, precision, tp, ep, dp, seqs),
         task=task,
         model=model,
@@ -209,25 +209,25 @@ def _v3(data: Mapping[str, Any]) -> _Configuration:
             "power_w": power,
             "output_tokens_per_s": throughput,
             "max_num_seqs": seqs,
-            **_figures(data, "median_itl_ms", "p90_itl_ms", "p95_itl_ms", "p99_itl_ms"),
-            **_figures(data, "total_params_billions", "activated_params_billions"),
+            **figures(data, "median_itl_ms", "p90_itl_ms", "p95_itl_ms", "p99_itl_ms"),
+            **figures(data, "total_params_billions", "activated_params_billions"),
         },
         runtime="vllm",
         runtime_version="0.11.1",
     )
 
 
-def _v2(data: Mapping[str, Any]) -> _Configuration:
+def _v2(data: Mapping[str, Any]) -> Configuration:
     task, model, gpu = (text_of(data, n) for n in ("task", "model_id", "gpu"))
-    tp, pp, batch = (_whole(data, n) for n in ("tp", "pp", "max_batch_size"))
+    tp, pp, batch = (whole_of(data, n) for n in ("tp", "pp", "max_batch_size"))
     tokens, per_request = needed(data, "avg_output_tokens"), needed(data, "energy_per_request_joules")
     if not tokens:
         raise Refused("avg_output_tokens is 0")
     told = number_of(data, "energy_per_token_joules")
     j_per_token = per_request / tokens if told is None else told
-    _agree("energy_per_request_joules", per_request, j_per_token * tokens)
+    agree("energy_per_request_joules", per_request, j_per_token * tokens)
     throughput = needed(data, "token_throughput_tok_s")
-    return _Configuration(
+    return Configuration(
         key=(task, model, gpu, tp, pp, batch),
         task=task,
         model=model,
@@ -243,7 +243,7 @@ def _v2(data: Mapping[str, Any]) -> _Configuration:
             "power_w": j_per_token * throughput,
             "output_tokens_per_s": throughput,
             "max_num_seqs": batch,
-            **_figures(data, "avg_tpot_s"),
+            **figures(data, "avg_tpot_s"),
         },
         runtime=None,  # the table does not tell it
         runtime_version=None,

@@ -145,6 +145,32 @@ chat,acme/Small-9B,NVIDIA A100-SXM4-40GB,2,1,120.0,0.05,1000.0,300.0,127.5,128,0
 chat,acme/Small-9B,NVIDIA A100-SXM4-40GB,2,2,90.0,0.05,1500.0,300.0,255.5,256,0.3,450.0
 """
 
+LEADGREEN: dict[str, Any] = {
+    "version": "1",
+    "slug": "big-70b",
+    "model_id": "acme/Big-70B",
+    "source": {"name": "ML.ENERGY Leaderboard"},
+    "configurations": [
+        {
+            "gpu": "H100",
+            "num_gpus": 4,
+            "tensor_parallel": 4,
+            "data_parallel": 1,
+            "expert_parallel": 1,
+            "precision": "BF16",
+            "max_num_seqs": 8,
+            "wh_per_million_output_tokens": 1111.11,
+            "joules_per_output_token": 4.0,
+            "median_itl_ms": 17.0,
+            "tokens_per_second": 450.0,
+            "gpu_power_watts_total": 1800,
+            "avg_output_tokens": 400,
+            "avg_running_batch": 7.5,
+            "repeat": 1,
+        }
+    ],
+}
+
 # kind -> one sound payload body
 SOUND: dict[str, str] = {
     "vllm-metrics": text("# a scrape", vllm()),
@@ -154,4 +180,5 @@ SOUND: dict[str, str] = {
     "scores": SCORES_CSV,
     "mlenergy-v2": MLENERGY_V2_CSV,
     "mlenergy-v3": MLENERGY_V3_CSV,
+    "leadgreen": json.dumps(LEADGREEN),
 }

@@ -124,11 +124,11 @@ def test_it_reads_what_the_reference_library_writes(
     a = Gauge("a:gauge", "x \\ y", names, registry=registry)
     b = Counter("b:tokens", "x", names, registry=registry)
     c = Histogram("c:seconds", "x", names, registry=registry, buckets=(0.1, 1, 10))
-    of = [m.labels(**labels) if names else m for m in (a, b, c)]
-    of[0].set(gauge)
-    of[1].inc(counted)
+    (a.labels(**labels) if names else a).set(gauge)
+    (b.labels(**labels) if names else b).inc(counted)
+    timed = c.labels(**labels) if names else c
     for value in observed:
-        of[2].observe(value)
+        timed.observe(value)
     text = (generate_openmetrics if open_metrics else generate_latest)(registry).decode()
     found = parse(text)
     assert found.open_metrics == open_metrics
