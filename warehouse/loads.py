@@ -44,7 +44,8 @@ SPECS: dict[str, Spec] = {
         "valid_from",
         frozenset({"n", "residual_relative"}),
     ),
-    "core.score": Spec(Mode.VERSIONS, ("model", "category", "component", "source_id"), "valid_from"),
+    # each date is an evaluation of its own: an equal one later is news, too
+    "core.score": Spec(Mode.VERSIONS, ("model", "category", "component", "source_id", "valid_from")),
     "core.grid_intensity": Spec(
         Mode.VERSIONS,
         ("zone", "source_id", "signal", "basis", "start_at", "is_forecast"),
