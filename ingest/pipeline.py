@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import polars as pl
 
 from ingest.base import Parsed, Payload, Reject
-from ingest.errors import CatalogShrank, IngestError
+from ingest.errors import CatalogShrank, IngestError, PayloadError
 from ingest.http import NotModified
 from ingest.kinds import Derive, Kind
 from warehouse import landing, loads, runs
@@ -77,8 +77,7 @@ def _refuse_shrinking(warehouse: Warehouse, source_id: str, parsed: Parsed) -> N
     """A full listing that is empty or lost more than half is refused whole: more likely a fault than news."""
     new = parsed.tables[parsed.primary].height
     old = warehouse.scalar(
-        "SELECT count(*) FROM mart.offer WHERE lifecycle <> 'removed' "
-        "AND list_contains($providers, provider) AND (source_id LIKE 'sample:%') = ($s LIKE 'sample:%')",
+        f"SELECT count(*) FROM {_in_force('core.offer')} WHERE lifecycle <> 'removed'",
         {"providers": _providers(parsed), "s": source_id},
     )
     if new == 0:
@@ -98,6 +97,16 @@ def _refuse_shrinking(warehouse: Warehouse, source_id: str, parsed: Parsed) -> N
         )
 
 
+def _in_force(table: str) -> str:
+    """The versions in force of $providers on the side of $s: a sample row must not hide the real one of its key."""
+    spec = loads.SPECS[table]
+    return (
+        f"(SELECT * FROM {table} WHERE list_contains($providers, provider) "
+        "AND (source_id LIKE 'sample:%') = ($s LIKE 'sample:%') QUALIFY row_number() OVER "
+        f"(PARTITION BY {', '.join(spec.key)} ORDER BY {spec.time} DESC, known_from DESC) = 1)"
+    )
+
+
 def _providers(parsed: Parsed) -> list[str]:
     return parsed.tables["core.offer"]["provider"].unique().sort().to_list()
 
@@ -111,8 +120,10 @@ def _store(
     with warehouse.transaction() as tx:
         landed = _land(tx, run, payload)
         primary: loads.Loaded | None = None
+        changed = 0
         for table, frame in parsed.tables.items():
             done = loads.load(tx, table, frame, source_id=run.source_id, run_id=run.run_id, known_from=known_from)
+            changed += done.loaded
             if table == parsed.primary:
                 primary = done
             elif done.loaded:
@@ -137,9 +148,38 @@ def _store(
             "rows_unchanged": primary.unchanged,
             "rows_quarantined": parsed.rows_quarantined + primary.conflicts.height,
         }
-        state = "PARTIAL" if rejects else "OK"
-        runs.finish(tx, run, state=state, payload_id=landed.payload_id, data_at=parsed.data_at, **counts)
-    return RunOutcome(run.run_id, run.source_id, run.kind, state, notes=tuple(notes), **counts)
+        ended = ending(run.source_id, counts, rejects, changed)
+        runs.finish(tx, run, payload_id=landed.payload_id, data_at=parsed.data_at, **counts, **ended)
+    return outcome(run, ended, notes, counts)
+
+
+def ending(source_id: str, counts: dict[str, Any], rejects: Sequence[Reject], changed: int) -> dict[str, Any]:
+    """How a load ended, as columns of ops.run; one of which every row was refused has failed."""
+    if not rejects:
+        return {"state": "OK"}
+    if changed or counts["rows_unchanged"] or counts["rows_quarantined"] < counts["rows_in"]:
+        return {"state": "PARTIAL"}
+    return {
+        "state": "FAILED",
+        "error_class": PayloadError.__name__,
+        "error_text": f"{source_id}: every row was refused ({counts['rows_in']}); the first: {rejects[0].reason}",
+        "error_fix": "see the quarantine for each row; the last good data stays in force and ages",
+    }
+
+
+def outcome(run: runs.RunStart, ended: dict[str, Any], notes: Sequence[str], counts: dict[str, Any]) -> RunOutcome:
+    """The outcome of a load that `ending` has judged."""
+    return RunOutcome(
+        run.run_id,
+        run.source_id,
+        run.kind,
+        ended["state"],
+        error_class=ended.get("error_class"),
+        error=ended.get("error_text"),
+        fix=ended.get("error_fix"),
+        notes=tuple(notes),
+        **counts,
+    )
 
 
 def _land(tx: Transaction, run: runs.RunStart, payload: Payload) -> landing.Landed:
@@ -176,8 +216,7 @@ def conflicts_as_rejects(table: str, rows: pl.DataFrame, *, whole: bool) -> list
 def _mark_removed(tx: Transaction, run: runs.RunStart, payload: Payload, offers: pl.DataFrame, known_from: Any) -> int:
     """A full listing speaks about what it leaves out, too."""
     in_force = tx.query(
-        "SELECT * FROM mart.offer WHERE lifecycle <> 'removed' AND valid_from <= $at "
-        "AND list_contains($providers, provider) AND (source_id LIKE 'sample:%') = ($s LIKE 'sample:%')",
+        f"SELECT * FROM {_in_force('core.offer')} WHERE lifecycle <> 'removed' AND valid_from <= $at",
         {"providers": offers["provider"].unique().to_list(), "s": run.source_id, "at": payload.fetched_at},
     )
     gone = in_force.join(offers.select("provider", "offer_id"), on=["provider", "offer_id"], how="anti")
@@ -199,8 +238,7 @@ def _unprice_missing(tx: Transaction, run: runs.RunStart, payload: Payload, pars
     if prices is None:
         return 0
     in_force = tx.query(
-        "SELECT * FROM mart.price WHERE price_kind <> 'unknown' AND valid_from <= $at "
-        "AND list_contains($providers, provider) AND (source_id LIKE 'sample:%') = ($s LIKE 'sample:%')",
+        f"SELECT * FROM {_in_force('core.price')} WHERE price_kind <> 'unknown' AND valid_from <= $at",
         {"providers": _providers(parsed), "s": run.source_id, "at": payload.fetched_at},
     )
     listed = parsed.tables["core.offer"].select("provider", "offer_id")

@@ -130,13 +130,14 @@ def _named(error: Exception, stream: Stream) -> Exception:
 def _load(
     warehouse: Warehouse, kind: Kind, stream: Stream, run: runs.RunStart, staging: Staging, progress: Progress
 ) -> RunOutcome:
-    from ingest.pipeline import RunOutcome, conflicts_as_rejects
+    from ingest.pipeline import conflicts_as_rejects, ending, outcome
 
     assert kind.stream is not None
     progress.total_bytes = stream.size_bytes
     rejects: list[Reject] = []
     rows_in = quarantined = refused_fields = 0
     data_at: datetime | None = None
+    repeated: set[str] = set()  # tables of which the stream does not say that their keys come once
     primary, notes = "", []
     with stream.open() as raw:
         counting = _Counting(raw, progress)
@@ -144,6 +145,7 @@ def _load(
             progress.check()
             primary = parsed.primary
             staging.add(parsed.tables)
+            repeated |= parsed.tables.keys() - parsed.distinct
             rows_in += parsed.rows_in
             quarantined += parsed.rows_quarantined
             refused_fields += len(parsed.rejects) - parsed.rows_quarantined
@@ -161,7 +163,13 @@ def _load(
         payload_id = _land(tx, run, stream, counting)
         for table in staging.tables:
             loaded[table] = loads.load_staged(
-                tx, table, staging.name(table), source_id=run.source_id, run_id=run.run_id, known_from=known_from
+                tx,
+                table,
+                staging.name(table),
+                source_id=run.source_id,
+                run_id=run.run_id,
+                known_from=known_from,
+                distinct_keys=table not in repeated,
             )
             rejects += conflicts_as_rejects(table, loaded[table].conflicts, whole=table == primary)
         for table, frame in (kind.derive(tx, run.source_id) if kind.derive is not None else {}).items():
@@ -174,12 +182,12 @@ def _load(
             "rows_unchanged": main.unchanged if main else 0,
             "rows_quarantined": quarantined + (main.conflicting if main else 0),
         }
-        state = "PARTIAL" if rejects else "OK"
+        ended = ending(run.source_id, counts, rejects, sum(done.loaded for done in loaded.values()))
         staging.drop(tx)
-        runs.finish(tx, run, state=state, payload_id=payload_id, data_at=data_at, **counts)
+        runs.finish(tx, run, payload_id=payload_id, data_at=data_at, **counts, **ended)
         progress.check()  # the last moment at which cancelling keeps nothing
     notes += [f"{t}: {d.loaded} new or changed" for t, d in loaded.items() if t != primary and d.loaded]
-    return RunOutcome(run.run_id, run.source_id, run.kind, state, notes=tuple(notes), **counts)
+    return outcome(run, ended, notes, counts)
 
 
 def _land(tx: Transaction, run: runs.RunStart, stream: Stream, counting: _Counting) -> str:

@@ -211,3 +211,28 @@ def test_a_refused_payload_is_never_confirmed_as_not_modified(warehouse: Warehou
     assert landing.latest_validators(warehouse, "openrouter", "openrouter") == ('"good"', None)
     assert sent(9, '"next"').state == "OK"
     assert landing.latest_validators(warehouse, "openrouter", "openrouter") == ('"next"', None)
+
+
+def test_a_load_of_which_every_row_was_refused_has_failed_and_makes_nothing_younger(warehouse: Warehouse) -> None:
+    found = kind("neuralwatt-completions")
+    with warehouse.transaction() as tx:
+        register_source(tx, SourceRow("w", found.name, "t", "http", "http://x", 60, 120, 600))
+    nameless = b'{"choices": [], "model": "m"}\n{"choices": [], "model": "m"}\n'
+    payload = Payload("w", found.name, "http://x", utcnow(), nameless, 200)
+    told = refresh(warehouse, found, "w", lambda: payload, trigger="schedule")
+    assert (told.state, told.rows_in, told.rows_loaded, told.rows_quarantined) == ("FAILED", 2, 0, 2)
+    assert told.error is not None
+    assert "every row was refused (2)" in told.error
+    assert warehouse.scalar("SELECT count(*) FROM ops.quarantine") == 2  # the reasons are kept
+    row = warehouse.query("SELECT status, last_success_at, why FROM mart.freshness WHERE source_id = 'w'").row(0)
+    assert row[:2] == ("never", None)
+    assert "every row was refused" in row[2]
+
+
+def test_sample_rows_do_not_hide_the_real_ones_of_the_same_name_from_the_shrink_rule(warehouse: Warehouse) -> None:
+    feed(warehouse, body(catalog(10)))
+    feed(warehouse, body(catalog(10, context_length=7)), source="sample:catalog")  # newer, with the same keys
+    assert feed(warehouse, body(catalog(3))).state == "FAILED"
+    assert "1 offers are no longer listed" in feed(warehouse, body(catalog(9))).notes
+    gone = "SELECT source_id FROM core.offer WHERE offer_id = 'v/m9' AND lifecycle = 'removed'"
+    assert warehouse.query(gone)["source_id"].to_list() == ["openrouter"]
