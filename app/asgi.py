@@ -26,6 +26,7 @@ from app import desk as desks
 from app import runtime
 from app.api import create_api
 from app.client import answers
+from app.delivery import start_couriers
 from app.desk import Desk, open_desk
 from app.errors import AppError, ConfigError, Unavailable
 from app.logs import configure_logging
@@ -109,6 +110,7 @@ def _start(desk: Desk) -> None:
             step()
         except (AppError, WarehouseError) as error:
             log.error(f"{what} could not start", reason=error.message, fix=error.fix)
+    desk.couriers = start_couriers(desk)
     desk.jobs = Jobs(desk)
     desk.jobs.start()
 

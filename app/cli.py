@@ -16,6 +16,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from app import cli_print as out
+from app.cli_alerts import alerts
 from app.client import Client
 from app.errors import AppError, BadRequest
 from app.settings import load_settings
@@ -42,6 +43,7 @@ def group(name: str, about: str) -> typer.Typer:
 ingest = group("ingest", "The sources: list them, refresh one now.")
 recommend = group("recommend", "Recommendations: list, show, approve, dismiss, roll back.")
 sample = group("sample", "Sample data: load or remove it.")
+app.add_typer(alerts, name="alerts")
 token = group("token", "API tokens: create, list, revoke.")
 
 

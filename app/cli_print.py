@@ -39,6 +39,16 @@ def _grid(columns: Iterable[str], rows: Iterable[Iterable[Any]], title: str = ""
     _out.print(table)
 
 
+def grid(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """A short table of plain values."""
+    _grid(columns, rows)
+
+
+def line(text: str) -> None:
+    """One sentence."""
+    _out.print(escape(text))
+
+
 def _text(value: Any) -> str:
     if value is None:
         return "—"

@@ -16,6 +16,7 @@ from warehouse.engine import Warehouse
 from warehouse.errors import WarehouseError
 
 if TYPE_CHECKING:
+    from app.delivery import Couriers
     from app.scheduler import Jobs
     from ingest.power.sampler import PowerSampler
     from ingest.stream import Progress
@@ -31,9 +32,11 @@ class Desk:
     started_at: datetime = field(default_factory=utcnow)
     jobs: Jobs | None = None
     sampler: PowerSampler | None = None
+    couriers: Couriers | None = None
     unrecorded: list[dict[str, Any]] = field(default_factory=list)  # failures that the warehouse could not store
     loads: dict[str, Progress] = field(default_factory=dict)  # running imports, by the name their caller gave them
     command_lock: threading.RLock = field(default_factory=threading.RLock)
+    alert_lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def warehouse(self) -> Warehouse:
@@ -46,13 +49,16 @@ class Desk:
         return self._warehouse is not None
 
     def close(self) -> None:
-        """Stop what runs, in the order that loses nothing: jobs, sampler, warehouse."""
+        """Stop what runs, in the order that loses nothing: jobs, sampler, couriers, warehouse."""
         if self.jobs is not None:
             self.jobs.stop()
             self.jobs = None
         if self.sampler is not None:
             self.sampler.stop()
             self.sampler = None
+        if self.couriers is not None:
+            self.couriers.stop()
+            self.couriers = None
         if self._warehouse is not None:
             self._warehouse.close()
             self._warehouse = None

@@ -10,6 +10,7 @@ from typing import Any
 from app import runtime
 from app.asgi import check_address
 from app.client import Client
+from app.delivery.checks import check_channels
 from app.errors import AppError, ConfigError
 from app.settings import Settings, config_path, home_dir, load_settings, secret, secrets_file, unknown_environment
 from app.sources import http_source_of
@@ -34,6 +35,7 @@ def diagnose() -> dict[str, Any]:
     checks += _configuration(settings)
     checks += _secrets(settings)
     checks += _sources(settings)
+    checks += check_channels(settings)
     checks.append(_disk(settings))
     checks += _warehouse(settings)
     checks.append(_driver(settings))

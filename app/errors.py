@@ -9,7 +9,8 @@ AppError                    status  exit
 ├── Conflict                 409     1    a stale revision, or a state that forbids the command
 ├── PreconditionRequired     428     1    a command without the revision it saw
 ├── Unavailable              503     1    the warehouse is locked, corrupt or full
-└── ConsoleUnreachable       503     1    a console is running but does not answer
+├── ConsoleUnreachable       503     1    a console is running but does not answer
+└── DeliveryFailed           503     1    a broker or webhook did not take an alert
 """
 
 from __future__ import annotations
@@ -64,3 +65,11 @@ class Unavailable(AppError):
 
 class ConsoleUnreachable(Unavailable):
     pass
+
+
+class DeliveryFailed(Unavailable):
+    """`transient`: trying the very same later may help."""
+
+    def __init__(self, message: str, *, fix: str = "", transient: bool = True) -> None:
+        super().__init__(message, fix=fix)
+        self.transient = transient

@@ -17,6 +17,7 @@ from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEve
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from app.alerting import look_for_alerts
 from app.desk import Desk
 from app.errors import AppError
 from app.operations import SYSTEM, call
@@ -91,11 +92,12 @@ class Jobs:
             self._sweep("sweep")
 
     def _sweep(self, name: str) -> None:
-        """Propose what the newest evidence says, expire what nobody approved in time."""
+        """Propose what the newest evidence says, expire what nobody approved in time, look for alerts."""
         try:
             call(self._desk, "recommend.refresh", {}, SYSTEM)
         except AppError as error:
             log.warning("recommendation sweep failed", reason=error.message)
+        look_for_alerts(self._desk)
 
     def _on_not_run(self, event: JobEvent) -> None:
         if event.job_id == "sweep":

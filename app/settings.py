@@ -21,6 +21,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -169,6 +170,64 @@ class AuthSettings(Section):
     """E-mail address of a signed-in person to role."""
 
 
+class MqttSettings(Section):
+    """A broker that alerts are published to; off while `host` is unset."""
+
+    host: str | None = None
+    """Name or address of the broker; unset: nothing is published."""
+    port: int | None = Field(None, ge=1, le=65535)
+    """Port of the broker; unset: 8883 with TLS, 1883 without."""
+    topic: str = Field("joulebook", min_length=1, max_length=200, pattern=r"^[^+#\u0000/$][^+#\u0000]*$")
+    """Topic prefix: alerts go to TOPIC/alerts/KIND/SUBJECT, retained, and the state of the desk to TOPIC/status."""
+    tls: bool = False
+    """Whether the connection is encrypted; the certificate of the broker is checked."""
+    ca_file: Path | None = None
+    """File of certificates to trust, relative to the home; unset: those of the system."""
+    user_secret: str | None = None
+    """Name of the secret that holds the user name."""
+    password_secret: str | None = None
+    """Name of the secret that holds the password."""
+
+
+class AlertSettings(Section):
+    """Limits beyond which something is an alert, and where alerts are sent."""
+
+    price_change: float = Field(0.1, ge=0)
+    """Relative change of a list price that is told."""
+    tariff_change: float = Field(0.01, ge=0)
+    """Relative change of a billing rule that is told."""
+    recent: Duration = "7 d"  # type: ignore[assignment]
+    """Prices, tariffs and removals are told for this long after they were learned."""
+    expiring_within: Duration = "7 d"  # type: ignore[assignment]
+    """An offer with an end closer than this is told."""
+    unpriced_share: float = Field(0.05, ge=0, lt=1)
+    """Share of tokens without any known price that is told."""
+    usage_window: Duration = "7 d"  # type: ignore[assignment]
+    """The newest usage of a provider that its unpriced share is taken over."""
+    coverage_drop: float = Field(0.1, ge=0, lt=1)
+    """Fall of the share of requests with energy, against the week before, that is told."""
+    quarantine_growth: float = Field(0.01, ge=0, lt=1)
+    """Rise of the share of refused rows of a source, against its loads before, that is told."""
+    frozen_for: Duration = "5 min"  # type: ignore[assignment]
+    """A power sensor that tells the same for this long is frozen."""
+    implausible_within: Duration = "1 d"  # type: ignore[assignment]
+    """Energy that was refused as impossible is told for this long."""
+    mqtt: MqttSettings = MqttSettings()
+    webhook_url: str | None = None
+    """Address that each alert is sent to as a POST with JSON; unset: none is."""
+    webhook_secret: str | None = None
+    """Name of the secret that signs each webhook (HMAC-SHA256)."""
+    timeout: Duration = "10 s"  # type: ignore[assignment]
+    """Longest wait for the broker or the webhook, per attempt."""
+
+    @field_validator("webhook_url")
+    @classmethod
+    def _http(cls, value: str | None) -> str | None:
+        if value is not None and not re.match(r"https?://[^/\s]+", value):
+            raise ValueError("it is no http or https address")
+        return value
+
+
 class SqlSettings(Section):
     timeout: Duration = "10 s"  # type: ignore[assignment]
     """A statement of the SQL lab is stopped after this."""
@@ -211,6 +270,7 @@ class Settings(BaseSettings):
     routing: RoutingSettings = RoutingSettings()
     auth: AuthSettings = AuthSettings()
     sql: SqlSettings = SqlSettings()
+    alerts: AlertSettings = AlertSettings()
 
     @model_validator(mode="before")
     @classmethod

@@ -86,6 +86,14 @@ def _warehouse(warehouse: Warehouse) -> Iterator[Metric]:
         held.add_metric([source], n)
     yield held
 
+    alerts = GaugeMetricFamily("joulebook_alerts", "Open alerts.", labels=["kind", "severity", "acknowledged"])
+    for kind, severity, acknowledged, n in warehouse.query(
+        "SELECT kind, severity, acknowledged_at IS NOT NULL, count(*) FROM ops.alert WHERE cleared_at IS NULL "
+        "GROUP BY ALL ORDER BY ALL"
+    ).iter_rows():
+        alerts.add_metric([kind, severity, str(acknowledged).lower()], n)
+    yield alerts
+
     found = [s.state for s in states(all_events(warehouse))]
     recommendations = GaugeMetricFamily("joulebook_recommendations", "Recommendations by state.", labels=["state"])
     for known in State:

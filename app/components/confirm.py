@@ -113,8 +113,8 @@ def _carry_out(pending: Pending, reason: str) -> None:
     if pending.recommendation is not None:
         params |= {"id": pending.recommendation, "revision": pending.revision}
         params["idempotency_key"] = st.session_state[_KEY]
-        if reason:
-            params["reason"] = reason
+    if reason:
+        params["reason"] = reason
     try:
         command(pending.operation, params)
     except Conflict as conflict:

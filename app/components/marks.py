@@ -74,6 +74,9 @@ STATES: dict[str, tuple[str, str]] = {
     "MISSED": ("unknown", "missed"),
     "SKIPPED": ("unknown", "skipped"),
     "ABORTED": ("bad", "cut off"),
+    # alerts
+    "warning": ("warn", "warning"),
+    "bad": ("bad", "bad"),
     # freshness
     "fresh": ("ok", "fresh"),
     "stale": ("warn", "stale"),

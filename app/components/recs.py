@@ -38,6 +38,7 @@ _OTHER = {
     "sample.loaded": "sample data loaded",
     "sample.removed": "sample data removed",
     "routing.declared": "routing table declared",
+    "alert.acknowledged": "alert acknowledged",
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from app.alerting import look_for_alerts
 from app.desk import Desk
 from app.errors import BadRequest, Conflict
 from app.operations import Actor, NoParams, Params, operation
@@ -68,6 +69,7 @@ def run(desk: Desk, actor: Actor, params: RunParams) -> dict[str, Any]:
         outcome = refresh(
             desk.warehouse, source.kind, source.source_id, lambda: fetch_source(desk, source), trigger=trigger
         )
+    look_for_alerts(desk)
     return outcome_dict(desk, outcome)
 
 
@@ -111,6 +113,7 @@ def import_file(desk: Desk, actor: Actor, params: ImportParams) -> dict[str, Any
         with desk.warehouse.transaction() as tx:
             register_source(tx, row)
         outcome = run_it()
+    look_for_alerts(desk)
     return outcome_dict(desk, outcome)
 
 

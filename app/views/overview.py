@@ -10,7 +10,7 @@ from html import escape
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components import chrome, shapes
+from app.components import alerts, chrome, shapes
 from app.components.access import command, desk, guarded, in_words, read
 from app.components.format import age, count, interval, percent, points, quantity, signed
 from app.components.marks import chip_html, glyph, mark_of
@@ -33,23 +33,29 @@ def needs_you() -> None:
     waiting = [r for r in recommendations if r["state"] == "PROPOSED"]
     failed_changes = [r for r in recommendations if r["state"] == "FAILED"]
     old, failed = sources.troubles(desk().warehouse)
+    alarms = command("alert.list", {})["alerts"]
+    alarmed = alerts.summary(alarms)
+    named = {a["subject"] for a in alarms if a["kind"] == "source_stale"}
+    old = [s for s in old if s.source_id not in named]  # it counts among the alerts
     parts = []
     if waiting:
         parts.append(f"{len(waiting)} recommendation{'s' if len(waiting) > 1 else ''} waiting for a decision")
     if failed_changes:
         parts.append(f"{len(failed_changes)} change{'s' if len(failed_changes) > 1 else ''} failed")
+    if alarmed:
+        parts.append(alarmed)
     if failed:
         parts.append(f"last run failed: {', '.join(s.source_id for s in failed)}")
     if old:
         parts.append(f"{', '.join(f'{s.source_id} {s.status}' for s in old)}")
     with st.container(horizontal=True, vertical_alignment="center", border=True, key="needs-you"):
-        look = "NEEDS YOU" if waiting or failed_changes or failed or old else "Nothing needs you"
+        look = "NEEDS YOU" if waiting or failed_changes or alarmed or failed or old else "Nothing needs you"
         st.html(f'<div class="jb"><b>{look}</b></div>', width="content")
         if parts:
             st.html(f'<div class="jb">{escape(" · ".join(parts))}</div>', width="content")
         if waiting or failed_changes:
             st.page_link("views/recommendations.py", label="Open recommendations", width="content")
-        if old or failed:
+        if old or failed or alarmed:
             st.page_link("views/sources.py", label="Open sources", width="content")
     for told in waiting[:3]:
         with st.container(

@@ -1,4 +1,4 @@
-"""Sources: how old each is, how its runs went, what it refused, and the button that runs it now."""
+"""Sources: how old each is, how its runs went, what it refused, the button that runs it now, and the alerts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from app.components import chrome, shapes
+from app.components import alerts, chrome, shapes
 from app.components.access import command, desk, guarded, in_words, read
 from app.components.format import age, count, duration, instant, literal, parse_instant, size
 from app.components.marks import chip_html, runs_html, state_text
@@ -269,6 +269,7 @@ def show() -> None:
             drawer(chosen)
     else:
         st.caption("Choose a source for its last error, payload and quarantine.")
+    st.fragment(alerts.section, run_every=chrome.refresh_s(15), key="alerts-now")()
     with in_words():
         power()
     unrecorded()
