@@ -110,12 +110,20 @@ def load(
 
 
 def load_staged(
-    tx: Transaction, table: str, staged: str, *, source_id: str, run_id: str, known_from: datetime
+    tx: Transaction,
+    table: str,
+    staged: str,
+    *,
+    source_id: str,
+    run_id: str,
+    known_from: datetime,
+    distinct_keys: bool = False,
 ) -> Loaded:
     """Load a staging table (see warehouse/staging.py) into `table`, without holding its rows in memory.
 
     `staged` has the frame columns of `table` and `row_`, their order. Of rows with one key the first is
     taken; equal repeats count as unchanged, differing ones come back as `conflicts` (at most 1,000 of them).
+    `distinct_keys`: whoever staged the rows saw that no key comes twice, so nobody needs to look again.
     """
     spec = SPECS[table]
     names = list(frame_schema(table))
@@ -126,7 +134,9 @@ def load_staged(
     partition = ", ".join(k for k in key if k in names)
     content = _hash_sql(table, spec, "t")
     total = int(tx.query(f"SELECT count(*) FROM {staged}").item())
-    distinct = int(tx.query(f"SELECT count(*) FROM (SELECT DISTINCT {partition} FROM {staged})").item())
+    distinct = total
+    if not distinct_keys:
+        distinct = int(tx.query(f"SELECT count(*) FROM (SELECT DISTINCT {partition} FROM {staged})").item())
     conflicts, first = tx.query(f"SELECT {', '.join(names)} FROM {staged} LIMIT 0"), staged
     differing = 0
     if distinct < total:
@@ -240,20 +250,27 @@ def _insert_columns(table: str) -> tuple[list[str], str | None]:
 def _versions(tx: Transaction, table: str, spec: Spec, staged: str, bound: Mapping[str, object] | None = None) -> int:
     """Insert the staged rows that differ from the version in force at their own time.
 
+    What came earlier in the same load counts too: a restated past must not swallow the version after it.
     Sample and real versions are compared apart, so that removing the sample never takes a real row along.
     """
     names, digest = _insert_columns(table)
     on = " AND ".join(f"c.{k} = s.{k}" for k in spec.key)
-    before = f" AND c.{spec.time} <= s.{spec.time}" if spec.time else ""
-    order = f"(c.{spec.time}, c.known_from)" if spec.time else "c.known_from"
+    at = spec.time or "NULL"
+    keys = ", ".join(spec.key)
+    pool = f"SELECT {keys}, source_id AS source_, {at} AS at_, known_from AS known_, {digest} AS digest_, false AS new_"
+    before, together = "", ""
+    if spec.time:
+        together = f" UNION ALL {pool.replace(f'{digest} AS digest_, false', 'digest_, true')} FROM s"
+        before = f" AND (c.at_ < s.{spec.time} OR (c.at_ = s.{spec.time} AND NOT c.new_))"
     listed = ", ".join(f"s.{n}" for n in names)
     return tx.execute(
         f"""
         INSERT INTO {table} ({", ".join(names)}, {digest})
         WITH s AS (SELECT *, row_number() OVER () AS row_, {_hash_sql(table, spec, "t")} AS digest_ FROM {staged} t),
+        c AS ({pool} FROM {table}{together}),
         in_force AS (
-          SELECT s.row_, arg_max(c.{digest}, {order}) AS digest_
-          FROM s JOIN {table} c ON {on}{before} AND (c.source_id LIKE 'sample:%') = (s.source_id LIKE 'sample:%')
+          SELECT s.row_, arg_max(c.digest_, (c.at_, c.known_, c.new_)) AS digest_
+          FROM s JOIN c ON {on}{before} AND (c.source_ LIKE 'sample:%') = (s.source_id LIKE 'sample:%')
           GROUP BY s.row_
         )
         SELECT {listed}, s.digest_ FROM s LEFT JOIN in_force f USING (row_)

@@ -115,6 +115,19 @@ def test_a_correction_of_the_past_keeps_both_and_the_past_shows_what_was_known_t
         assert now.sql(text).item() == 166.0
 
 
+def test_a_past_restated_in_the_same_load_does_not_swallow_what_came_after_it(warehouse: Warehouse) -> None:
+    day1, day2 = T0, T0 + timedelta(days=1)
+    load(warehouse, "core.price", [price("0.1", day1)], known=day2)
+    load(warehouse, "core.price", [price("0.9", day1), price("0.1", day2)], known=day2 + timedelta(hours=1))
+    assert warehouse.scalar("SELECT price_usd_per_unit FROM mart.price") == Decimal("0.1")
+    assert count(warehouse, "core.price") == 3
+
+
+def test_equal_versions_within_one_load_are_one(warehouse: Warehouse) -> None:
+    told = load(warehouse, "core.price", [price("0.1", T0 + timedelta(days=d)) for d in range(3)])
+    assert (told.loaded, told.unchanged) == (1, 2)
+
+
 def test_a_late_version_lands_at_its_own_time_and_does_not_rule_the_present(warehouse: Warehouse) -> None:
     load(warehouse, "core.price", [price("0.3", T0 + timedelta(days=10))])
     load(warehouse, "core.price", [price("0.1", T0)])
