@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from ingest.billing import derive, neuralwatt_completions, neuralwatt_usage
 from ingest.billing.invoice_kinds import KINDS as INVOICES
+from ingest.billing.log_kinds import KINDS as LOGS
 from ingest.kind import DAY_S, MIB, Kind
 
 KINDS = (
     *INVOICES,
+    *LOGS,
     Kind(
         name="neuralwatt-usage",
         title="Neuralwatt usage export",

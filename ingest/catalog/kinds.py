@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingest.catalog import neuralwatt, openrouter
+from ingest.catalog import litellm_prices, models_dev, neuralwatt, openai_models, openrouter, pages
 from ingest.kind import DAY_S, HOUR_S, MIB, Kind
 
 KINDS = (
@@ -18,6 +18,7 @@ KINDS = (
         cadence_s=HOUR_S,
         stale_after_s=3 * HOUR_S,
         expire_after_s=7 * DAY_S,
+        fetch=pages.fetch,
     ),
     Kind(
         name="neuralwatt-models",
@@ -31,5 +32,43 @@ KINDS = (
         cadence_s=HOUR_S,
         stale_after_s=3 * HOUR_S,
         expire_after_s=7 * DAY_S,
+    ),
+    Kind(
+        name="openai-models",
+        title="OpenAI-compatible endpoint",
+        parse=openai_models.parse,
+        docs="GET /v1/models of vLLM, SGLang, OpenAI and others: what is served and its context; no prices",
+        transports=("http", "file"),
+        max_bytes=4 * MIB,
+        cadence_s=HOUR_S,
+        stale_after_s=3 * HOUR_S,
+        expire_after_s=7 * DAY_S,
+        options=(openai_models.PROVIDER_OPTION,),
+    ),
+    Kind(
+        name="litellm-prices",
+        title="LiteLLM price map",
+        parse=litellm_prices.parse,
+        docs="model_prices_and_context_window.json: list prices, USD per token as numbers",
+        transports=("http", "file"),
+        max_bytes=32 * MIB,
+        provider=litellm_prices.PROVIDER,
+        cadence_s=DAY_S,
+        stale_after_s=3 * DAY_S,
+        expire_after_s=30 * DAY_S,
+        options=(litellm_prices.MODES,),
+    ),
+    Kind(
+        name="models-dev",
+        title="models.dev catalog",
+        parse=models_dev.parse,
+        docs="api.json: what providers charge, as models.dev tells it, USD per million tokens",
+        transports=("http", "file"),
+        max_bytes=32 * MIB,
+        provider=models_dev.PROVIDER,
+        default_url="https://models.dev/api.json",
+        cadence_s=DAY_S,
+        stale_after_s=3 * DAY_S,
+        expire_after_s=30 * DAY_S,
     ),
 )

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from ingest.base import Parsed, Payload
-from ingest.catalog.rows import CatalogRows, distinct_rows, judged, price_row
+from ingest.catalog.rows import CatalogRows, distinct_rows, judged, origin_of, price_row
 from ingest.catalog.serving_class import split
 from ingest.fields import Refused, Row, number, plain_json
 from ingest.read import field_of, read_json
@@ -42,7 +42,7 @@ _OWN_METADATA = frozenset({"display_name", "description", "pricing", "deprecated
 def parse(payload: Payload) -> Parsed:
     """Offers and prices of the whole catalog. Raises PayloadError when the payload is no such listing."""
     listed = field_of(payload, read_json(payload, allow_nan=True), "data", list)
-    out = CatalogRows(PROVIDER, payload.fetched_at)
+    out = CatalogRows(PROVIDER, payload.fetched_at, origin_of(payload))
     for row in distinct_rows(listed, out.rejects):
         metadata = row.mapping("metadata", row.data.get("metadata"))
         out.add(row, _offer(row, metadata), list(_prices(row, metadata)))

@@ -9,13 +9,14 @@ the format changed, so its unit is unsure: it is refused and unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from ingest.base import Parsed, Payload
-from ingest.catalog.rows import CatalogRows, distinct_rows, judged, price_row
+from ingest.catalog.pages import next_page, pages
+from ingest.catalog.rows import CatalogRows, distinct_rows, judged, origin_of, price_row
 from ingest.fields import Row, plain_json
 from ingest.read import field_of, read_json, shape_of
 
@@ -44,21 +45,31 @@ _OWN_COLUMNS = frozenset({"id", "name", "description", "context_length", "pricin
 
 
 def parse(payload: Payload) -> Parsed:
-    """Offers and prices of the listing; complete unless it says that further pages follow.
+    """Offers and prices of the listing; complete unless it says that more follows than came.
 
-    Raises PayloadError when the payload is no such listing.
+    The payload is one answer, or several pages of it (see ingest/catalog/pages.py). Raises PayloadError
+    when it is no such listing.
     """
-    document = read_json(payload, allow_nan=True)
-    listed = field_of(payload, document, "data", list)
-    out = CatalogRows(PROVIDER, payload.fetched_at)
+    documents = [read_json(page, allow_nan=True) for page in pages(payload)]
+    listed = [row for document in documents for row in field_of(payload, document, "data", list)]
+    out = CatalogRows(PROVIDER, payload.fetched_at, origin_of(payload))
     for row in distinct_rows(listed, out.rejects):
         pricing = row.mapping("pricing", row.data.get("pricing"))
         prices = [*_base_prices(row, pricing), *_tier_prices(row, pricing)]
         out.add(row, _offer(row), prices)
-    links = document.get("links")
-    more = isinstance(links, dict) and bool(links.get("next"))
-    notes = ("the listing goes on on a further page; models that are missing here were not removed",) if more else ()
-    return out.parsed(rows_in=len(listed), complete=not more, notes=notes)
+    missing = _missing(documents, len(out.offers))
+    notes = (f"{missing}; models that are missing here were not removed",) if missing else ()
+    return out.parsed(rows_in=len(listed), complete=not missing, notes=notes)
+
+
+def _missing(documents: Sequence[Mapping[str, Any]], offers: int) -> str | None:
+    """Why the listing is not the whole catalog; None where it is."""
+    if next_page(documents[-1]) is not None:
+        return "the listing goes on on a further page"
+    total = documents[-1].get("total_count")
+    if isinstance(total, int) and not isinstance(total, bool) and offers < total:
+        return f"the listing names {offers} models of {total}"
+    return None
 
 
 def _offer(row: Row) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the catalog parsers share: duplicate rows, price rows, and the assembled result."""
+"""What the catalog parsers share: duplicate rows, price rows, their origin, and the assembled result."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from ingest.base import Parsed, Reject
+from ingest.base import Parsed, Payload, Reject
 from ingest.fields import Row, money
 from ingest.read import shape_of
 from warehouse.tables import frame
 
-DEAREST_USD = {"token": Decimal(1), "request": Decimal(1000), "image": Decimal(1000), "search": Decimal(1000)}
+DEAREST_USD = {
+    "token": Decimal(1),
+    "character": Decimal(1),
+    "pixel": Decimal(1),
+    **dict.fromkeys(("request", "image", "search", "query", "second", "page"), Decimal(1000)),
+}
 
 
 @dataclass
@@ -22,6 +27,7 @@ class CatalogRows:
 
     provider: str
     seen_at: datetime
+    origin: str = "live"  # of every price: see origin_of
     offers: list[dict[str, Any]] = field(default_factory=list)
     prices: list[dict[str, Any]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
@@ -29,7 +35,7 @@ class CatalogRows:
     def add(self, row: Row, offer: Mapping[str, Any], prices: Iterable[Mapping[str, Any]]) -> None:
         common = {"provider": self.provider, "offer_id": row.key, "valid_from": self.seen_at}
         self.offers.append({**common, **offer})
-        self.prices.extend({**common, "origin": "live", **price} for price in prices)
+        self.prices.extend({**common, "origin": self.origin, **price} for price in prices)
         self.rejects.extend(row.rejects)
 
     def parsed(self, *, rows_in: int, complete: bool, notes: Sequence[str] = ()) -> Parsed:
@@ -41,6 +47,13 @@ class CatalogRows:
             complete=complete,
             notes=tuple(notes),
         )
+
+
+def origin_of(payload: Payload) -> str:
+    """live: its source answered just now · cached: a file that somebody kept · bundled: shipped with a program."""
+    if payload.url.lower().startswith(("http://", "https://")):
+        return "live"
+    return "cached" if payload.url.lower().startswith("file:") else "bundled"
 
 
 def distinct_rows(listed: Sequence[Any], rejects: list[Reject]) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ingest.base import Parsed, Payload
-from tests.ingest import billing_samples, grid_samples, serving_samples
+from tests.ingest import billing_samples, grid_samples, log_samples, serving_samples
 
 NOW = datetime(2026, 5, 15, 12)
 
@@ -192,6 +192,7 @@ SOUND: dict[str, str] = {
     **serving_samples.SOUND,
     **grid_samples.SOUND,
     **billing_samples.SOUND,
+    **log_samples.SOUND,
 }
 
 # kind -> what a person must declare for it

@@ -176,6 +176,7 @@ CREATE TABLE core.usage (                  -- a billed request, or a billed day 
   requests_with_energy BIGINT,
   billed_cost_usd DECIMAL(28,12),          -- what the bill says; never the list price
   list_cost_usd DECIMAL(28,12),            -- tokens x list price, a projection
+  upstream_cost_usd DECIMAL(28,12),        -- what a provider behind this one bills to the account's own key, on top
   energy_j      DOUBLE,                    -- consumed (allocated) energy
   energy_charged_j DOUBLE,                 -- what the bill charges, after a flex multiplier
   energy_uncapped_j DOUBLE,                -- before the provider's attribution cap
