@@ -79,7 +79,9 @@ def intensities(
         rows += [row] if row is not None else []
         for note in said:
             notes[note] = notes.get(note, 0) + 1
-    return frame("core.grid_intensity", rows), tuple(f"{note} ({n} hours)" for note, n in sorted(notes.items()))
+    return frame("core.grid_intensity", rows), tuple(
+        f"{note} ({n} hour{'s' * (n > 1)})" for note, n in sorted(notes.items())
+    )
 
 
 def _intensity(

@@ -63,7 +63,7 @@ class Readings:
         """All of it; `data_at` is the end of the newest interval with an actual figure."""
         ended = [r["end_at"] for r in self.rows.values() if not r["is_forecast"]]
         if self.nulls:
-            notes = (*notes, f"{self.nulls} intervals have no value yet: not known, not 0")
+            notes = (*notes, f"{self.nulls} interval{'s' * (self.nulls > 1)} without a value yet: not known, not 0")
         return Parsed(
             primary=TABLE,
             tables={TABLE: frame(TABLE, self.rows.values())},

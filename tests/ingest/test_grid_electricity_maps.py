@@ -69,7 +69,7 @@ def test_a_null_is_no_reading_never_0_and_never_minus_1() -> None:
     result = parsed(history(em_point(), em_point(datetime="2026-05-15T11:00Z", carbonIntensity=None)))
     assert [r["intensity_g_per_kwh"] for r in rows(result)] == [37.0]
     assert (result.rows_in, result.rejects) == (1, ())
-    assert result.notes == ("1 intervals have no value yet: not known, not 0",)
+    assert result.notes == ("1 interval without a value yet: not known, not 0",)
 
 
 class TestT39AnotherZone:

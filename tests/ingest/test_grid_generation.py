@@ -53,7 +53,8 @@ class TestFactors:
     def test_those_of_ar5_are_its_medians(self, fuel: str, lifecycle: int, direct: int) -> None:
         # IPCC AR5 WG3 Annex III, Table A.III.2
         found = FACTORS[fuel]
-        assert (found.lifecycle_g_per_kwh, found.direct_g_per_kwh) == (lifecycle, direct)
+        assert found.lifecycle_g_per_kwh == lifecycle
+        assert found.direct_g_per_kwh == direct
 
     def test_those_worked_out_follow_their_stated_formula(self) -> None:
         # IPCC 2006 Table 2.2: lignite 101 kg/GJ; 101 x 3.6 / 0.38 = 956.8
@@ -88,7 +89,7 @@ class TestEia:
         told = us(eia_row("NUC", 100), eia_row("WAT", "-350"))
         assert [(r["energy_j"], r["role"]) for r in rows(told)] == [(100 * MWH, "generation"), (-350 * MWH, "storage")]
         assert intensity(told) == [12.0]
-        assert told.notes == ("EIA-PJM: WAT is negative: taken from the grid, no generation (1 hours)",)
+        assert told.notes == ("EIA-PJM: WAT is negative: taken from the grid, no generation (1 hour)",)
         assert told.rejects == ()
 
     @pytest.mark.parametrize("fuel", ["BAT", "PS", "OES", "UES"])
@@ -102,7 +103,7 @@ class TestEia:
         listed = [eia_row("COL", 100), eia_row("WND", None)]
         told = us(*listed)
         assert intensity(told) == []
-        assert told.notes == ("EIA-PJM: no intensity, because WND is not told (1 hours)",)
+        assert told.notes == ("EIA-PJM: no intensity, because WND is not told (1 hour)",)
         (row,) = rows(us(*listed, incomplete="estimate"), "core.grid_intensity")
         assert (row["intensity_g_per_kwh"], row["evidence_class"]) == (820.0, "modeled")
         assert "without WND, not told" in row["estimation_method"]
@@ -274,7 +275,7 @@ class TestEntsoe:
             eu(body="<a>" * 50)
 
     def test_a_few_bytes_that_tell_years_of_quarters_are_refused(self) -> None:
-        year = {"start": "2025-01-01T00:00Z", "end": "2026-01-01T00:00Z", "points": [(1, 1)]}
+        year: dict[str, Any] = {"start": "2025-01-01T00:00Z", "end": "2026-01-01T00:00Z", "points": [(1, 1)]}
         many = (entsoe_series("B14", eic=f"10Y{n:013d}", **year) for n in range(60))
         with pytest.raises(PayloadError, match="quarter hours"):
             eu(*many)

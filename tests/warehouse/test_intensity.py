@@ -282,10 +282,10 @@ def test_the_answer_is_the_version_then_known_actual_before_forecast_and_never_m
     versions = {(start, s, b, is_forecast, learned): float(value) for start, s, b, is_forecast, learned, value in told}
     for learned in range(6):
         rows = []
-        for (start, of_signal, of_basis, is_forecast, at), value in versions.items():
-            if at != learned:
+        for (start, of_signal, of_basis, is_forecast, when), value in versions.items():
+            if when != learned:
                 continue
-            about = {"zone": zone, "signal": of_signal, "basis": of_basis, "is_forecast": is_forecast}
+            about: dict[str, Any] = {"zone": zone, "signal": of_signal, "basis": of_basis, "is_forecast": is_forecast}
             rows.append(figure(value, T + start * HOUR, **about))
             if (start, of_signal, of_basis) == (hour, signal, basis) and learned <= known:
                 expected[is_forecast] = value
