@@ -115,6 +115,12 @@ class TestT39WhatWasKnownThen:
         answer = asked(warehouse, as_of=T)
         assert answer == Answer(None, "nothing was known about the zone FI by 2026-11-29T12:00Z")
 
+    def test_an_older_version_that_comes_later_rules_nothing(self, warehouse: Warehouse) -> None:
+        know(warehouse, figure(340.0, version="2023-12-20T22:15:38.617Z"), at=T)
+        know(warehouse, figure(369.0, version="2023-07-13T01:00:00.000Z"), at=T + HOUR)
+        assert found(warehouse, as_of=T + HOUR).intensity_g_per_kwh == 340.0
+        assert warehouse.scalar("SELECT intensity_g_per_kwh FROM mart.grid_intensity") == 340.0
+
     def test_the_same_figure_published_anew_is_no_news(self, warehouse: Warehouse) -> None:
         for day in range(3):
             know(warehouse, figure(40.0, version=f"v{day}"), at=T + timedelta(days=day))

@@ -25,7 +25,8 @@ FROM (
 CREATE OR REPLACE VIEW mart.grid_intensity AS
 SELECT * EXCLUDE (rank_) FROM (
   SELECT *, row_number() OVER (
-    PARTITION BY zone, source_id, signal, basis, start_at, is_forecast ORDER BY known_from DESC) AS rank_
+    PARTITION BY zone, source_id, signal, basis, start_at, is_forecast
+    ORDER BY version DESC NULLS LAST, known_from DESC) AS rank_
   FROM core.grid_intensity
 ) WHERE rank_ = 1;
 

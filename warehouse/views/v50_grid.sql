@@ -4,11 +4,13 @@
 --   forecast  a projection for such an interval
 --   carried   the last actual figure, ended at most a day before
 --   static    a factor for a month or longer, of the year of the instant or of the newest year before it
+-- Where a source numbers its versions, its newest one known then is in force, in whichever order they came.
 -- A version whose figure is NULL withdraws the figure before it.
 CREATE OR REPLACE MACRO mart.grid_candidates(instant, known_at) AS TABLE
 WITH told AS (
   SELECT *, row_number() OVER (
-    PARTITION BY zone, source_id, signal, basis, start_at, is_forecast ORDER BY known_from DESC) AS rank_
+    PARTITION BY zone, source_id, signal, basis, start_at, is_forecast
+    ORDER BY version DESC NULLS LAST, known_from DESC) AS rank_
   FROM core.grid_intensity
   WHERE known_from <= known_at AND start_at <= instant
     AND (end_at > instant - INTERVAL 1 DAY OR end_at - start_at >= INTERVAL 28 DAY)
