@@ -60,6 +60,7 @@ class Parsed:
     complete: bool = False
     data_at: datetime | None = None
     notes: tuple[str, ...] = field(default=())
+    distinct: frozenset[str] = frozenset()  # tables in which the stream so far has told no key twice
 
     @property
     def rows_quarantined(self) -> int:

@@ -16,7 +16,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
     (r"\bAda\b|\bL(2|4|20|40S?|40G)\b|\bRTX 40\d0\b", "Ada"),
     (r"\bA(2|10G?|10M|16|30X?|40|100X?|800)\b|\bRTX A\d{4}\b|\bRTX 30\d0\b|\bPG506\w*\b|\bOrin\b", "Ampere"),
     (
-        r"\bT4G?\b|\bT(400|500|600|1000|1200|2000)\b|\bRTX 20\d0\b|\bRTX [3-8]000\b|\bGTX 16\d0\b|\bTITAN RTX\b",
+        r"\bT4G?\b|\bT([456]00|1000|1200|2000)\b|\bRTX 20\d0\b|\bRTX [3-8]000\b|\bGTX 16\d0\b|\bTITAN RTX\b",
         "Turing",
     ),
     (r"\bV100S?\b|\bPG50[03]\w*\b|\bTITAN V\b|\bGV100\b", "Volta"),

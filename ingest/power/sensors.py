@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+import polars as pl
+
 MAX_BOARD_POWER_W = 2000.0  # above any board today; drivers have answered SUCCESS with 3,700 W garbage
 LIMIT_TOLERANCE = 1.2  # a board may overshoot its enforced limit a little, not by a fifth
 
@@ -166,6 +168,28 @@ _GAIN = 0.05  # shunts and their calibration: up to 5 % on the boards of the pap
 _TWO_EDGES = math.sqrt(2 / 12)  # sd of the sum of two independent uniform edge errors of one unit
 # Poll period in s -> worst relative error of the whole 10 s A100 trace when thinned to that period.
 _POLLING = ((0.1, 0.011), (0.2, 0.018), (0.5, 0.043), (1.0, 0.088), (2.0, 0.25))
+_FROM_ZERO = ((0.0, 0.0), *_POLLING)
+
+
+def uncertainty_of_polls(sensor: str, duration_s: pl.Expr, poll_gap_s: pl.Expr) -> pl.Expr:
+    """`relative_uncertainty` of integrated windows, for whole columns of one sensor class."""
+    if sensor in _LAG_S:
+        base = _hypot(pl.lit(_GAIN), _TWO_EDGES * _LAG_S[sensor] / duration_s)
+    else:
+        base = _interpolated(_TABLES.get(sensor, _RMS_25_OF_100), duration_s)
+    polling = pl.when(poll_gap_s > 0).then(_interpolated(_FROM_ZERO, poll_gap_s)).otherwise(0.0)
+    return pl.min_horizontal(pl.lit(1.0), _hypot(base, polling))
+
+
+def _hypot(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    return (a * a + b * b).sqrt()
+
+
+def _interpolated(table: Sequence[tuple[float, float]], x: pl.Expr) -> pl.Expr:
+    found: pl.Expr = pl.lit(table[-1][1])
+    for (x0, y0), (x1, y1) in reversed([*pairwise(table)]):
+        found = pl.when(x <= x1).then(y0 + (y1 - y0) * (x - x0) / (x1 - x0)).otherwise(found)
+    return pl.when(x <= table[0][0]).then(pl.lit(table[0][1])).otherwise(found)
 
 
 def _interpolate(table: Sequence[tuple[float, float]], x: float) -> float:
@@ -193,5 +217,5 @@ def relative_uncertainty(sensor: str, method: str, duration_s: float, poll_gap_s
         base = math.hypot(_GAIN, _TWO_EDGES * _LAG_S[sensor] / duration_s)
     else:
         base = _interpolate(_TABLES.get(sensor, _RMS_25_OF_100), duration_s)
-    polling = 0.0 if method == "counter" or poll_gap_s <= 0 else _interpolate(((0.0, 0.0), *_POLLING), poll_gap_s)
+    polling = 0.0 if method == "counter" or poll_gap_s <= 0 else _interpolate(_FROM_ZERO, poll_gap_s)
     return min(1.0, math.hypot(base, polling))

@@ -23,6 +23,7 @@ from warehouse.evidence import EvidenceClass, Quality
 from warehouse.ids import content_hash
 from warehouse.tables import frame, frame_schema
 
+OBSERVATION = "core.energy_observation"
 STALE_SENSOR_S = 2.0  # a sensor stamp that stands longer than this repeats an old value
 CLOCK_STEP_S = 0.5  # wall and monotonic clock disagree by more: the wall clock was set
 
@@ -374,8 +375,14 @@ def observations(windows: Iterable[Window]) -> pl.DataFrame:
     """`windows` as a frame for core.energy_observation; the same board and window several times is one row."""
     rows = [*{row["observation_id"]: row for row in (window.row() for window in windows)}.values()]
     if not rows:
-        return frame("core.energy_observation", [])
-    schema = frame_schema("core.energy_observation")
-    told = pl.DataFrame({name: [row[name] for row in rows] for name in rows[0]}, schema={n: schema[n] for n in rows[0]})
-    rest = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in rows[0]]
+        return frame(OBSERVATION, [])
+    schema = frame_schema(OBSERVATION)
+    told = {name: [row[name] for row in rows] for name in rows[0]}
+    return filled(pl.DataFrame(told, schema={name: schema[name] for name in told}))
+
+
+def filled(told: pl.DataFrame) -> pl.DataFrame:
+    """`told`, some columns of core.energy_observation, with the others NULL."""
+    schema = frame_schema(OBSERVATION)
+    rest = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in told.columns]
     return told.with_columns(rest).select(list(schema))

@@ -204,7 +204,7 @@ CREATE TABLE core.energy_observation (     -- the observation contract (design s
   gpu_arch      VARCHAR,
   driver_version VARCHAR,
   device_uuid   VARCHAR,
-  meter_scope   VARCHAR,                   -- what the meter covers: gpu (board) | module (CPU and GPU of a superchip) | host part
+  meter_scope   VARCHAR,                   -- what the meter covers: gpu (board) | module (superchip: CPU and GPU) | cpu | ram | host
   device_state  VARCHAR,                   -- empty (no process) | loaded (a process holds the GPU); NULL: not known
   logical_model VARCHAR,
   deployable_model VARCHAR,
@@ -240,7 +240,7 @@ CREATE TABLE core.energy_observation (     -- the observation contract (design s
   carbon_evidence_class VARCHAR,           -- of carbon_g: the weaker of energy and intensity; NULL with it
   intensity_g_per_kwh DOUBLE,
   zone          VARCHAR,
-  workload      VARCHAR NOT NULL,          -- seed_reference | organic | benchmark | idle | device | replica | nested | remainder
+  workload      VARCHAR NOT NULL,          -- seed_reference | organic | benchmark | idle | device | replica | host | nested | remainder
   usage_key     VARCHAR,
   attributes    VARCHAR,                   -- the remaining source fields as JSON text
   source_id     VARCHAR NOT NULL,
