@@ -17,8 +17,10 @@ from typer.exceptions import Abort, TyperException
 
 from app import cli_print as out
 from app.cli_alerts import alerts
+from app.cli_billing import charges, tariffs
 from app.client import Client
 from app.errors import AppError, BadRequest
+from app.logs import log_to_stderr
 from app.settings import load_settings
 from warehouse.ids import uuid7
 
@@ -44,6 +46,8 @@ ingest = group("ingest", "The sources: list them, refresh one now.")
 recommend = group("recommend", "Recommendations: list, show, approve, dismiss, roll back.")
 sample = group("sample", "Sample data: load or remove it.")
 app.add_typer(alerts, name="alerts")
+app.add_typer(tariffs, name="tariffs")
+app.add_typer(charges, name="charges")
 token = group("token", "API tokens: create, list, revoke.")
 
 
@@ -310,6 +314,7 @@ def main(argv: list[str] | None = None) -> None:
     args = sys.argv[1:] if argv is None else argv
     os.umask(0o077)  # warehouse, log and state are the operator's alone
     as_json = "--json" in args
+    log_to_stderr()
     try:
         code = app(args=args, standalone_mode=False)
     except TyperException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 import sys
@@ -36,7 +37,18 @@ class _RedactingFilter(logging.Filter):
         return True
 
 
-def configure_logging(level: int = logging.INFO) -> None:
+class _Stderr(io.TextIOBase):
+    """Whatever standard error is at the time of writing; a command's stdout belongs to its answer."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """Send our own events to standard error, with secrets blanked."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -49,9 +61,14 @@ def configure_logging(level: int = logging.INFO) -> None:
             ),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(file=_Stderr()),
         cache_logger_on_first_use=False,
     )
+
+
+def configure_logging(level: int = logging.INFO) -> None:
+    """Set up logging of a long-running process: our events, and warnings of libraries."""
+    log_to_stderr(level)
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_RedactingFilter())
     handler.setFormatter(logging.Formatter("%(asctime)s [%(levelname)s] %(name)s: %(message)s"))

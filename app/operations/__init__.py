@@ -133,4 +133,14 @@ def as_app_error(error: WarehouseError | IngestError) -> AppError:
 
 def load_all() -> None:
     """Import every module that registers operations."""
-    from app.operations import alerts, ingesting, queries, recommending, routing, sampling, sql, tokens  # noqa: F401
+    from app.operations import (  # noqa: F401
+        alerts,
+        billing,
+        ingesting,
+        queries,
+        recommending,
+        routing,
+        sampling,
+        sql,
+        tokens,
+    )

@@ -37,17 +37,24 @@ def tariffs_of_requests(tx: Transaction, source_id: str) -> Mapping[str, pl.Data
     return {"core.tariff": restated(reconstruct_requests(priced_requests(tx, source_id)).frame, _known(tx, source_id))}
 
 
-def priced_requests(source: Warehouse | Transaction, source_id: str | None = None) -> pl.DataFrame:
-    """The newest 100,000 billed requests of a source, or of all, with their list cost where it is known."""
+def priced_requests(
+    source: Warehouse | Transaction, source_id: str | None = None, *, sample: bool = False
+) -> pl.DataFrame:
+    """The newest 100,000 billed requests with their list cost where it is known: of one source, or of all.
+
+    sample: of all sources of sample data, or of all others; `source_id` decides where it is given.
+    """
+    bound = {"s": source_id, "sample": sample if source_id is None else source_id.startswith("sample:")}
     usage = source.query(
         "SELECT * FROM core.usage WHERE grain = 'request' AND billed_cost_usd IS NOT NULL AND energy_j IS NOT NULL "
-        f"AND ($s IS NULL OR source_id = $s) ORDER BY period_start_at DESC, usage_key LIMIT {NEWEST_REQUESTS}",
-        {"s": source_id},
+        "AND ($s IS NULL OR source_id = $s) AND (source_id LIKE 'sample:%') = $sample "
+        f"ORDER BY period_start_at DESC, usage_key LIMIT {NEWEST_REQUESTS}",
+        bound,
     )
     prices = source.query(
         f"SELECT {', '.join(PRICE_COLUMNS)} FROM core.price WHERE list_contains($providers, provider) "
-        "AND ($s IS NULL OR (source_id LIKE 'sample:%') = ($s LIKE 'sample:%'))",
-        {"providers": usage["provider"].unique().to_list(), "s": source_id},
+        "AND (source_id LIKE 'sample:%') = $sample",
+        {"providers": usage["provider"].unique().to_list(), "sample": bound["sample"]},
     )
     return usage.with_columns(pl.Series("list_cost_usd", list_costs(usage, prices), dtype=pl.Decimal(28, 12)))
 
