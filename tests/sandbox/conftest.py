@@ -18,8 +18,8 @@ SECRET = "S3CRET-7f1c"
 MIGRATIONS = Path(__file__).resolve().parents[2] / "warehouse" / "migrations"
 
 ROWS = f"""
-INSERT INTO core.grid_intensity (zone, source_id, signal, basis, start_at, end_at, is_forecast, is_estimated, known_from,
-  intensity_g_per_kwh, method, evidence_class, content_sha256, run_id)
+INSERT INTO core.grid_intensity (zone, source_id, signal, basis, start_at, end_at, is_forecast, is_estimated,
+  known_from, intensity_g_per_kwh, method, evidence_class, content_sha256, run_id)
 SELECT zone, 'src', 'average', 'direct', TIMESTAMP '2026-11-01' + to_hours(h), TIMESTAMP '2026-11-01' + to_hours(h + 1),
        false, false, TIMESTAMP '2026-11-02', CASE WHEN h = 3 THEN NULL ELSE base + h END, 'made up', 'modeled',
        'x', 'run'
@@ -28,7 +28,8 @@ INSERT INTO core.price VALUES
   ('p', 'a', 'prompt', 0, '2026-11-01', NULL, '2026-11-01', 0.000000280000, 'token', 'fixed', 'live', 'x', 's', 'r'),
   ('p', 'b', 'prompt', 0, '2026-11-01', NULL, '2026-11-01', 0.000000420000, 'token', 'fixed', 'live', 'x', 's', 'r'),
   ('p', 'c', 'prompt', 0, '2026-11-01', NULL, '2026-11-01', NULL, 'token', 'dynamic', 'live', 'x', 's', 'r');
-INSERT INTO core.score VALUES
+INSERT INTO core.score (model, category, component, valid_from, known_from, score, n, content_sha256, source_id, run_id)
+VALUES
   ('a', 'code', 'leaderboard', '2026-11-01', '2026-11-01', 0.5, NULL, 'x', 's', 'r'),
   ('b', 'code', 'leaderboard', '2026-11-01', '2026-11-01', 0.75, 12, 'x', 's', 'r');
 INSERT INTO ops.source VALUES
