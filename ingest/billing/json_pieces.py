@@ -44,12 +44,15 @@ def objects(about: Stream, file: Rest, columns: Columns) -> Iterator[Chunk]:
 
 
 def _is_answer(block: bytes, columns: Columns) -> bool:
-    line = block.lstrip().split(b"\n", 1)[0].strip()
+    line, _, others = block.lstrip().partition(b"\n")
     try:
         first = json.loads(line)
     except UNREADABLE:
-        return line[-1:] in (b"{", b"[", b",")  # printed over several lines
-    return isinstance(first, dict) and any(isinstance(first.get(name), list) for name in columns.rows_under)
+        return line.strip()[-1:] in (b"{", b"[", b",", b":")  # printed over several lines
+    if not isinstance(first, dict):
+        return False
+    wraps = any(isinstance(first.get(name), list) for name in columns.rows_under)
+    return wraps or (not others.strip() and not first.keys() & set(columns.names))
 
 
 def _bounded(about: Stream, blocks: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:

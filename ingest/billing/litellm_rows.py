@@ -61,7 +61,8 @@ def usage_row(row: Row, *, zero_spend_is_free: bool) -> dict[str, Any] | None:
         "duration_s": None if end_at is None else (end_at - start_at).total_seconds(),
         "evidence_class": EVIDENCE.value,
     }
-    if name_of(row, "call_type", data.get("call_type")) in READS:
+    call_type = data.get("call_type")
+    if isinstance(call_type, str) and call_type in READS:
         nothing = {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0, "list_cost_usd": Decimal(0)}
         counts = {"requests": 0, "attempts": 0, "successes": 0, "requests_with_energy": 0}
         return {**common, **nothing, **counts, "method": METHOD_READ}

@@ -62,8 +62,8 @@ COLUMNS = Columns(
     required=("request_id", "startTime", "spend"),
 )
 _MONEY = pl.Decimal(28, 12)
-# Objects, lists, true and false arrive as their text, a broken character as NUL: none of them is a name.
-_NO_NAME = r"^[\s\[{]|\s$|^(true|false)$|\x00"
+# Objects, lists, numbers, true and false arrive as their text, a broken character as NUL: usage_row tells them apart.
+_NO_NAME = r"^[\s\[{]|\s$|^(true|false|[-\d.]+)$|\x00"
 _NAMES = ("request_id", "api_key", "model", "model_group")
 
 

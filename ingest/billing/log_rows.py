@@ -56,8 +56,8 @@ def usd(row: Row, name: str, value: Any) -> Decimal | None:
 
 
 def name_of(row: Row, name: str, value: Any) -> str | None:
-    """Text that names something; a bare number is taken as its text."""
-    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+    """Text that names something; a bare whole number is taken as its digits."""
+    if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return row.text(name, value)
 
