@@ -103,10 +103,14 @@ def _environment() -> str:
         ),
         (
             "`JOULEBOOK_SECRET_<NAME>`",
-            "the secret NAME of a source; `-` is written `_`. Over `[joulebook]` in `.streamlit/secrets.toml`",
+            "the secret NAME of a source or of the alerts; `-` is written `_`. Over `[joulebook]` in "
+            "`.streamlit/secrets.toml`",
         ),
         (f"`{TOKEN_VARIABLE}`", "API token of `joulebook downstream --url`"),
-        ("`JOULEBOOK_REQUIRE_BROWSER`, `JOULEBOOK_REQUIRE_CC`", "`1`: tests fail instead of skipping (CI only)"),
+        (
+            "`JOULEBOOK_REQUIRE_BROWSER`, `JOULEBOOK_REQUIRE_CC`, `JOULEBOOK_REQUIRE_BROKER`",
+            "`1`: tests fail instead of skipping (CI only)",
+        ),
     ]
     return _table(("variable", "meaning"), rows)
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.components import confirm, shapes
 from app.components.access import command, guarded
-from app.components.format import age, count, instant, literal, parse_instant
+from app.components.format import age, count, instant, literal, parse_instant, percent
 from app.components.marks import chip_html
 
 _SPEC = [1.1, 5.2, 1.4, 1.4, 0.8, 1.6]
@@ -32,7 +32,7 @@ def acknowledgement(alert: Mapping[str, Any]) -> confirm.Pending:
             "It is told again when it gets worse, or when it clears and comes back.",
             "Nothing else changes: what is wrong stays wrong.",
         ),
-        undo="Nothing to undo: the acknowledgement is kept in the audit trail with your name.",
+        undo="nothing; the acknowledgement is kept in the audit trail with your name.",
         done="Alert acknowledged.",
         ask_reason=True,
     )
@@ -46,6 +46,16 @@ def summary(alerts: Sequence[Mapping[str, Any]]) -> str:
     bad = sum(a["severity"] == "bad" for a in waiting)
     text = f"{len(waiting)} alert{'s' if len(waiting) > 1 else ''}"
     return f"{text}, {bad} bad" if bad else text
+
+
+@guarded
+def notice() -> None:
+    """One line at the top of the page while alerts wait further down."""
+    alerts = command("alert.list", {})["alerts"]
+    waiting = summary(alerts)
+    if waiting:
+        look = "bad" if any(a["state"] == "open" and a["severity"] == "bad" for a in alerts) else "warn"
+        shapes.note(f"{waiting}: under Alerts, below the sources", look)
 
 
 @guarded
@@ -95,7 +105,7 @@ def _row(alert: Mapping[str, Any]) -> None:
         "Acknowledge", key=f"ack-{alert['id'][:12]}", help=literal(f"Take note of: {alert['title'][:120]}")
     ):
         confirm.ask(acknowledgement(alert))
-        st.rerun()  # the dialog belongs to the page, not to this part of it
+        st.rerun(scope="app")  # the dialog belongs to the page, not to this part of it
 
 
 def _told(alert: Mapping[str, Any], name: str) -> bool:
@@ -103,9 +113,9 @@ def _told(alert: Mapping[str, Any], name: str) -> bool:
 
 
 def _fact(value: Any) -> str:
-    """A fact of an alert, short: shares come as numbers, everything else as it is told."""
+    """A fact of an alert, short: a fraction is a share or a relative change, everything else is as it is told."""
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return percent(value)
     return str(value)[:80]
 
 

@@ -262,6 +262,7 @@ def _facts(source: reads.SourceFreshness) -> None:
 
 def show() -> None:
     outcome()
+    alerts.notice()
     st.fragment(listing, run_every=chrome.refresh_s(10), key="source-list")()
     chosen = st.query_params.get("source")
     if chosen:

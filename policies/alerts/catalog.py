@@ -120,14 +120,15 @@ def _expiring(row: Row, limits: Thresholds, used: bool, now: datetime) -> list[C
 
 def _ending(row: Row, kind: AlertKind, used: bool, bad: bool, what: str) -> Condition:
     tail = ", and it is in use" if used else ""
+    ended = kind is not AlertKind.OFFER_EXPIRING
     return Condition(
         kind,
         f"{row['provider']}/{row['offer_id']}",
         Severity.BAD if bad else Severity.WARNING,
         f"{row['offer_id']} {what}{tail}",
         {
-            "before": "active",
-            "after": row["lifecycle"],
+            "before": "active" if ended else None,
+            "after": row["lifecycle"] if ended else None,
             "since": row["valid_from"],
             "expires_at": row["expires_at"],
             "absent_polls": row["absent_polls"] if row["lifecycle"] == "removed" else None,

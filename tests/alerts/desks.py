@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from app.alerting import refresh_alerts
@@ -20,6 +21,15 @@ def make_desk(home: Path, config: str = "") -> Desk:
     (home / "joulebook.toml").write_text(f"[sample]\nload_when_empty = false\n[power]\nenabled = false\n{config}")
     settings = load_settings()
     return Desk(settings, Warehouse.open(settings.warehouse_path))
+
+
+def catalog(path: Path, prompt_usd: str) -> Path:
+    """A listing of one model as OpenRouter writes it, at `path`."""
+    pricing = {"prompt": prompt_usd, "completion": "0.000002"}
+    top = {"context_length": 1000}
+    model = {"id": "v/m", "canonical_slug": "v/m", "name": "M", "context_length": 1000, "pricing": pricing}
+    path.write_text(json.dumps({"data": [{**model, "top_provider": top}]}))
+    return path
 
 
 def lose_gpu(desk: Desk, uuid: str = "GPU-1") -> None:

@@ -20,8 +20,8 @@ from app.delivery.mqtt import topic_of
 from app.desk import Desk
 from app.operations import call
 from tests.alerts.broker import Broker, listening, require_broker, retained, wait_for
-from tests.alerts.desks import OPERATOR, find_gpu, lose_gpu, make_desk
-from tests.e2e.console import free_port
+from tests.alerts.desks import OPERATOR, catalog, find_gpu, lose_gpu, make_desk
+from tests.e2e.console import Console, free_port
 
 TOPIC = "joulebook/alerts/gpu_lost/GPU-1"
 PASSWORD = "not-for-any-log-7391"
@@ -165,6 +165,26 @@ def test_a_condition_that_is_back_is_not_wiped_by_its_old_end(own_home: Path, tm
         finally:
             desk.close()
         assert broker.port == port
+
+
+def test_a_running_console_tells_the_broker_what_an_import_brought(
+    own_home: Path, tmp_path: Path, broker: Broker
+) -> None:
+    (own_home / "joulebook.toml").write_text("[sample]\nload_when_empty = false\n" + config(broker.port))
+    off = {f"JOULEBOOK_SOURCES__{n}__ENABLED": "false" for n in ("openrouter", "uk-carbon", "uk-carbon-forecast")}
+    with (
+        Console(own_home, JOULEBOOK_OFFLINE="false", JOULEBOOK_POWER__ENABLED="false", **off) as console,
+        listening(broker.port) as heard,
+    ):
+        for day, usd in (("01", "0.000001"), ("02", "0.000005")):
+            file = catalog(tmp_path / f"{day}.json", usd)
+            console.json("import", "openrouter", str(file), "--fetched-at", f"2025-11-{day}T00:00:00Z")
+        assert wait_for(lambda: bool(heard.of("/price_change/")))
+        topic, payload, _ = heard.of("/price_change/")[0]
+        assert topic == "joulebook/alerts/price_change/openrouter%2Fv%2Fm"
+        assert "$1/1M tokens to $5/1M tokens (+400 %)" in json.loads(payload)["alert"]["title"]
+        assert console.stop() < 10
+    assert retained(broker.port, "/status") == {"joulebook/status": "offline"}
 
 
 @pytest.fixture

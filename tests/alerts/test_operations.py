@@ -158,26 +158,26 @@ def imported(desk: Desk, path: Path, at: str, *models: dict[str, Any]) -> None:
 
 def test_a_catalog_that_is_imported_raises_its_price_change_at_once(desk: Desk, tmp_path: Path) -> None:
     dear = {**CATALOG, "pricing": {"prompt": "0.000003", "completion": "0.000002"}}
-    imported(desk, tmp_path / "a.json", "2026-11-01T00:00:00Z", CATALOG)
-    imported(desk, tmp_path / "b.json", "2026-11-02T00:00:00Z", dear)
+    imported(desk, tmp_path / "a.json", "2025-11-01T00:00:00Z", CATALOG)
+    imported(desk, tmp_path / "b.json", "2025-11-02T00:00:00Z", dear)
     told = [a for a in listed(desk) if a["kind"] == "price_change"]
     assert [a["title"] for a in told] == ["prompt price of v/m: $1/1M tokens to $3/1M tokens (+200 %)"]
 
 
 def test_a_listing_without_a_model_alerts_at_the_second_absence(desk: Desk, tmp_path: Path) -> None:
     other = {**CATALOG, "id": "v/n", "canonical_slug": "v/n"}
-    imported(desk, tmp_path / "a.json", "2026-11-01T00:00:00Z", CATALOG, other)
+    imported(desk, tmp_path / "a.json", "2025-11-01T00:00:00Z", CATALOG, other)
 
     def removed() -> list[str]:
         return [a["title"] for a in listed(desk) if a["kind"] == "offer_removed"]
 
-    imported(desk, tmp_path / "b.json", "2026-11-02T00:00:00Z", other)
+    imported(desk, tmp_path / "b.json", "2025-11-02T00:00:00Z", other)
     lifecycle = "SELECT lifecycle FROM mart.offer WHERE offer_id = 'v/m'"
     assert desk.warehouse.scalar(lifecycle) == "removed", "routing is safe at the first absence"
     assert removed() == []
-    imported(desk, tmp_path / "c.json", "2026-11-03T00:00:00Z", {**other, "name": "N again"})
-    assert removed() == ["v/m is no longer listed since 2026-11-02 00:00 UTC"]
-    imported(desk, tmp_path / "d.json", "2026-11-04T00:00:00Z", CATALOG, other)
+    imported(desk, tmp_path / "c.json", "2025-11-03T00:00:00Z", {**other, "name": "N again"})
+    assert removed() == ["v/m is no longer listed since 2025-11-02 00:00 UTC"]
+    imported(desk, tmp_path / "d.json", "2025-11-04T00:00:00Z", CATALOG, other)
     assert removed() == []
 
 
@@ -189,7 +189,7 @@ def test_a_fault_of_the_alerts_never_fails_what_came_before(
 
     monkeypatch.setattr(alerting, "evaluate", broken)
     with structlog.testing.capture_logs() as logs:
-        imported(desk, tmp_path / "a.json", "2026-11-01T00:00:00Z", CATALOG)
+        imported(desk, tmp_path / "a.json", "2025-11-01T00:00:00Z", CATALOG)
         look_for_alerts(desk)
     assert any("alerts could not be looked for" in entry["event"] for entry in logs)
 

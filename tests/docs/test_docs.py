@@ -79,7 +79,8 @@ def test_every_kind_has_a_section_of_its_own(kind: str) -> None:
 def test_every_call_of_the_api_has_an_example(call: str) -> None:
     method, path = call.split()
     assert f"`{call}`" in text("docs/api.md")
-    address = re.escape(path.split("{")[0].rstrip("/")) + (r"/R-\d{4}" + re.escape(path.partition("}")[2]))
+    some_id = r"/(?:R-\d{4}|[0-9a-f]{12})"
+    address = re.escape(path.split("{")[0].rstrip("/")) + (some_id + re.escape(path.partition("}")[2]))
     wanted = address if "{" in path else re.escape(path)
     if path == "/api/metrics":
         return  # its answer is the table of metrics
