@@ -181,6 +181,28 @@ def test_a_listing_without_a_model_alerts_at_the_second_absence(desk: Desk, tmp_
     assert removed() == []
 
 
+def test_a_gateway_that_books_nothing_for_an_unknown_model_is_told(desk: Desk, tmp_path: Path) -> None:
+    """litellm#35914: 365 calls, 37.4M tokens, an unmapped model, spend 0: the cost is unknown, and it is said."""
+    rows = [
+        {
+            "request_id": f"r{i}", "call_type": "acompletion", "api_key": "k", "spend": 0, "status": "success",
+            "model": "mystery-model", "model_group": "mystery-model",
+            "prompt_tokens": 102_000 if i else 104_465, "completion_tokens": 459,
+            "startTime": f"2025-11-{1 + i % 5:02d}T00:00:00Z", "endTime": f"2025-11-{1 + i % 5:02d}T00:00:05Z",
+        }
+        for i in range(365)
+    ]  # fmt: skip
+    path = tmp_path / "spend.json"
+    path.write_text(json.dumps(rows))
+    told = call(desk, "import", {"kind": "litellm-spendlogs", "path": str(path)}, OPERATOR)
+    assert (told["state"], told["rows_loaded"]) == ("OK", 365), told
+    assert desk.warehouse.scalar("SELECT count(coalesce(billed_cost_usd, list_cost_usd)) FROM core.usage") == 0
+    (alert,) = [a for a in listed(desk) if a["kind"] == "unpriced_share"]
+    assert alert["title"].startswith("unpriced share 100 % of tokens of litellm: no price is known for mystery-model")
+    assert (alert["severity"], alert["detail"]["unpriced_tokens"]) == ("bad", 37_400_000)
+    assert alert["detail"]["unpriced_requests"] == 365
+
+
 def test_a_fault_of_the_alerts_never_fails_what_came_before(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
