@@ -24,7 +24,7 @@ import polars as pl
 
 from ingest.base import Parsed
 from ingest.billing.columns import Columns, Reading
-from ingest.billing.sheets import Sheet, refuse
+from ingest.billing.sheets import Chunk, Sheet, refuse
 from ingest.fields import LARGEST_INT
 from ingest.kind import Option
 from ingest.stream import Stream
@@ -41,7 +41,8 @@ OPTIONS = (
 )
 _TOKENS = re.compile(r"(?:(?P<n>[\d,]+|thousand|million|1 million|1k|1m)\s*)?tokens?", re.IGNORECASE)
 _PER_NAME = {"thousand": 1_000, "1k": 1_000, "million": 1_000_000, "1 million": 1_000_000, "1m": 1_000_000}
-_J_PER_UNIT = {"j": 1, "kj": 10**3, "mj": 10**6, "wh": 3_600, "kwh": 3_600_000, "mwh": 3_600_000_000}
+_J_PER_UNIT = {"j": 1, "kj": 10**3, "wh": 3_600, "kwh": 3_600_000}
+_J_PER_MEGA = {"MJ": 10**6, "MWh": 3_600_000_000, "MWH": 3_600_000_000}  # mWh and mJ are milli: a billion times less
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,13 @@ def reading(about: Stream) -> Reading:
     return Reading(found, about.options.get("date_order"), about.options.get("number_format") == "us")
 
 
+def line_keys(delivery: Delivery, chunk: Chunk) -> pl.Series:
+    """The place of each line in its file, for formats whose lines have no id of their own."""
+    return pl.select(
+        pl.format("{}:{}", pl.lit(delivery.part[:16]), pl.Series(chunk.row_nos, dtype=pl.Int64))
+    ).to_series()
+
+
 def tokens_per_unit(unit: str) -> int | None:
     """How many tokens one unit is; None unless the unit says tokens and how many."""
     found = _TOKENS.fullmatch(unit.strip())
@@ -79,19 +87,21 @@ def tokens_per_unit(unit: str) -> int | None:
 
 
 def joules_per_unit(unit: str) -> int | None:
-    """How many joules one unit is; None unless the unit is one of energy. MJ and mJ are told apart."""
+    """How many joules one unit is; None unless the unit is one of energy. A small m is no mega."""
     name = unit.strip()
-    return None if name == "mJ" else _J_PER_UNIT.get(name.lower())
+    return _J_PER_MEGA.get(name) or _J_PER_UNIT.get(name.lower())
 
 
 def tokens(columns: Columns, name: str, quantity: pl.Series, unit: pl.Series, where: pl.Series) -> pl.Series:
     """Tokens of the rows in `where` whose unit says so, exactly; a fraction of a token is refused."""
     factors = {u: tokens_per_unit(u) for u in unit.unique().drop_nulls()}
     found: list[int | None] = [None] * columns.height
-    for place in (where & unit.is_in([u for u, f in factors.items() if f]) & quantity.is_not_null()).arg_true():
-        factor = factors[unit[place]]
+    counted = where & unit.is_in([u for u, f in factors.items() if f]) & quantity.is_not_null()
+    units, quantities = unit.to_list(), quantity.to_list()
+    for place in counted.arg_true():
+        factor = factors[units[place]]
         assert factor is not None
-        value: Decimal = quantity[place] * factor
+        value: Decimal = quantities[place] * factor
         if value != value.to_integral_value() or abs(value) > LARGEST_INT:
             mark = pl.int_range(columns.height, eager=True) == place
             columns.refuse(mark, name, f"is {value.normalize():f} tokens, which is no number of whole tokens")
@@ -129,9 +139,14 @@ def attributes(columns: Columns, names: list[str]) -> pl.Series:
     held = [n for n in names if columns.has(n)]
     if not held:
         return pl.repeat(None, columns.height, eager=True, dtype=pl.String)
-    told = pl.DataFrame([columns.text(n) for n in held]).rows(named=True)
-    texts = [{k: v for k, v in row.items() if v is not None} for row in told]
-    return pl.Series([json.dumps(t, ensure_ascii=False) if t else None for t in texts], dtype=pl.String)
+    known: dict[tuple[str | None, ...], str | None] = {}  # a few combinations make up a bill
+    found = []
+    for row in pl.DataFrame([columns.text(n) for n in held]).iter_rows():
+        if row not in known:
+            told = {k: v for k, v in zip(held, row, strict=True) if v is not None}
+            known[row] = json.dumps(told, ensure_ascii=False) if told else None
+        found.append(known[row])
+    return pl.Series(found, dtype=pl.String)
 
 
 def parsed(

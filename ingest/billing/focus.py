@@ -80,7 +80,7 @@ def _chunk(columns: Columns, chunk: Chunk, delivery: charges.Delivery, notes: tu
     tokens = charges.tokens(columns, "ConsumedQuantity", consumed, unit, llm)
     kind = pl.select(pl.coalesce(*(_mapped(s, kinds) for s in (usage_types, meters)))).to_series()
     values = {
-        "line_key": pl.Series([f"{delivery.part[:16]}:{n}" for n in chunk.row_nos], dtype=pl.String),
+        "line_key": charges.line_keys(delivery, chunk),
         "provider": columns.text("ProviderName", required=True),
         "account": columns.text("BillingAccountId", required=True),
         "sub_account": columns.text("SubAccountId"),

@@ -32,7 +32,8 @@ import pyarrow.parquet as pa_parquet
 from ingest.errors import PayloadError
 from ingest.stream import Stream
 
-BLOCK_BYTES = 8 << 20  # of CSV; no single row may be longer
+BLOCK_BYTES = 2 << 20  # of CSV, of which up to 32 are read ahead; no single row may be longer
+ROWS = 25_000  # about as many make a chunk
 _PARQUET_ROWS = 50_000
 _BUFFER = 1 << 20
 _MARK = "\U0010ffff"  # a character that no text has
@@ -197,19 +198,14 @@ def _header(about: Stream, head: bytes) -> tuple[str, ...]:
 
 def _csv_chunks(about: Stream, reader: Any, text: _Utf8, misfits: list[Misfit]) -> Iterator[Chunk]:
     at = told = 0  # the next row number; how many misfits were handed on
-    while True:
-        with _readable(about):
-            try:
-                batch = reader.read_next_batch()
-            except StopIteration:
-                break
-        wrong = {m.row_no for m in misfits}
+    while batches := _some(about, reader):
+        wrong = {m.row_no for m in misfits[told:]}
+        frame = pl.DataFrame(pl.from_arrow(pa.Table.from_batches(batches)))
         row_nos: list[int] = []
-        while len(row_nos) < batch.num_rows:
+        while len(row_nos) < frame.height:
             if at not in wrong:
                 row_nos.append(at)
             at += 1
-        frame = pl.DataFrame(pl.from_arrow(batch))
         frame, damaged = _marked(frame) if text.damaged else (frame, frozenset())
         ready = [m for m in misfits[told:] if m.row_no < at]
         told += len(ready)
@@ -223,6 +219,15 @@ def _csv_chunks(about: Stream, reader: Any, text: _Utf8, misfits: list[Misfit]) 
         )
     if rest:
         yield Chunk(pl.DataFrame(schema=dict.fromkeys(reader.schema.names, pl.String)), [], tuple(rest))
+
+
+def _some(about: Stream, reader: Any) -> list[pa.RecordBatch]:
+    """The next batches, about ROWS rows of them; none at the end."""
+    found: list[pa.RecordBatch] = []
+    with _readable(about), contextlib.suppress(StopIteration):
+        while sum(b.num_rows for b in found) < ROWS:
+            found.append(reader.read_next_batch())
+    return found
 
 
 def _marked(frame: pl.DataFrame) -> tuple[pl.DataFrame, frozenset[int]]:

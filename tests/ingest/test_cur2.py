@@ -65,8 +65,13 @@ def test_a_unit_of_tokens_says_how_many(unit: str, tokens: int | None) -> None:
     assert tokens_per_unit(unit) == tokens
 
 
-def test_a_milli_is_no_mega() -> None:
-    assert (joules_per_unit("MJ"), joules_per_unit("mJ"), joules_per_unit("kWh")) == (10**6, None, 3_600_000)
+@pytest.mark.parametrize(
+    ("unit", "joules"),
+    [("kWh", 3_600_000), ("KWH", 3_600_000), ("Wh", 3600), ("MWh", 3_600_000_000), ("MJ", 10**6), ("J", 1),
+     ("mWh", None), ("mJ", None), ("mwh", None), ("kW", None)],
+)  # fmt: skip
+def test_a_unit_of_energy_says_how_many_joules_and_a_milli_is_no_mega(unit: str, joules: int | None) -> None:
+    assert joules_per_unit(unit) == joules
 
 
 class TestLines:

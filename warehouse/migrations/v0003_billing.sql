@@ -54,8 +54,7 @@ CREATE TABLE core.charge (                 -- one line of one delivery of a bill
   attributes    VARCHAR,                   -- further columns of the source as JSON text
   source_id     VARCHAR NOT NULL,
   run_id        VARCHAR NOT NULL,
-  known_from    TIMESTAMP NOT NULL,
-  row_sha256    VARCHAR NOT NULL
+  known_from    TIMESTAMP NOT NULL
 );
 
 CREATE TABLE core.fx_rate (                -- what one unit of a currency was worth in another on a day, and who says so

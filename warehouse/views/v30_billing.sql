@@ -18,7 +18,7 @@ WITH known AS (
       AND (k.delivered_at > n.delivered_at OR (k.delivered_at = n.delivered_at AND k.known_from > n.known_from))
       AND (k.scope = 'period' OR n.scope <> 'invoice'))
 )
-SELECT c.* EXCLUDE (known_from, row_sha256), f.delivered_at, f.known_from
+SELECT c.* EXCLUDE (known_from), f.delivered_at, f.known_from
 FROM core.charge c JOIN in_force f
   ON c.delivery_id = f.delivery_id AND c.provider = f.provider AND c.account = f.account
   AND c.billing_period_start_at = f.billing_period_start_at AND c.billing_period_end_at = f.billing_period_end_at
