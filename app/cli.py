@@ -18,6 +18,7 @@ from typer.exceptions import Abort, TyperException
 from app import cli_print as out
 from app.cli_alerts import alerts
 from app.cli_billing import charges, tariffs
+from app.cli_power import power
 from app.cli_prices import prices
 from app.client import Client
 from app.errors import AppError, BadRequest
@@ -50,6 +51,7 @@ app.add_typer(alerts, name="alerts")
 app.add_typer(tariffs, name="tariffs")
 app.add_typer(charges, name="charges")
 app.add_typer(prices, name="prices")
+app.add_typer(power, name="power")
 token = group("token", "API tokens: create, list, revoke.")
 
 

@@ -284,6 +284,31 @@ def tokens(told: dict[str, Any], *, as_json: bool) -> None:
     return None
 
 
+def idle(told: dict[str, Any]) -> None:
+    """Idle power per board, or why it has none."""
+    rows = [
+        (
+            d["name"],
+            d["device_uuid"],
+            d["device_state"],
+            _marked(d["idle_w"], d["evidence_class"]),
+            d["quality"],
+            "; ".join(d["notes"]),
+        )
+        for d in told["devices"]
+    ]
+    _grid(["GPU", "UUID", "state", "idle W", "quality", "notes"], rows)
+
+
+def attribution(told: dict[str, Any]) -> None:
+    """How much of a meter's energy went to requests."""
+    _out.print(
+        f"{told['windows']} windows of {escape(told['meter'])} ({told['windows_without_energy']} without energy): "
+        f"{_marked(told['shared_j'], 'allocated')} J to {told['requests']} requests by {told['method']}, "
+        f"{_marked(told['remainder_j'], 'allocated')} J to none"
+    )
+
+
 def downstream(told: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         return document(told)

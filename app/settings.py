@@ -152,6 +152,20 @@ class PowerSettings(Section):
     """Readings are stored this often."""
     stale_after: Duration = "60 s"  # type: ignore[assignment]
     """Power without a stored reading for this long is stale."""
+    replicas: dict[str, tuple[int | str, ...]] = Field(default_factory=dict)
+    """Replica name to the GPUs that serve it together, by UUID or NVML index; each has energy windows of its own."""
+
+    @field_validator("replicas")
+    @classmethod
+    def _each_gpu_once(cls, value: dict[str, tuple[int | str, ...]]) -> dict[str, tuple[int | str, ...]]:
+        seen: dict[int | str, str] = {}
+        for name, gpus in value.items():
+            if not gpus:
+                raise ValueError(f"the replica {name!r} has no GPU; name its UUIDs, or indexes such as 0")
+            for gpu in gpus:
+                if seen.setdefault(gpu, name) != name or gpus.count(gpu) > 1:
+                    raise ValueError(f"the GPU {gpu!r} is named twice; a GPU belongs to one replica, once")
+        return value
 
 
 class RoutingSettings(Section):

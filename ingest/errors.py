@@ -12,7 +12,9 @@
     ├── UnknownKind             terminal   `import KIND` with a kind that is not there
     └── DeviceError
         ├── NoDriver            terminal   no NVIDIA driver on this machine
-        └── DeviceLost          transient  a GPU fell off the bus; the others go on
+        ├── DeviceLost          transient  a GPU fell off the bus; the others go on
+        ├── SampledElsewhere    transient  another process samples the GPUs of this host
+        └── DeviceBusy          terminal   an idle baseline was asked for while something computes
 
 A single bad row is no error: it goes to quarantine as a `Reject` and its siblings load.
 """
@@ -91,3 +93,11 @@ class NoDriver(DeviceError):
 
 class DeviceLost(DeviceError):
     transient = True
+
+
+class SampledElsewhere(DeviceError):
+    transient = True
+
+
+class DeviceBusy(DeviceError):
+    pass

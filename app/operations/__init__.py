@@ -137,6 +137,7 @@ def load_all() -> None:
         alerts,
         billing,
         ingesting,
+        power,
         pricechecks,
         queries,
         recommending,

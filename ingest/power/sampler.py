@@ -15,13 +15,15 @@ import socket
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from ingest.errors import DeviceError, NoDriver
 from ingest.power.outbox import Outbox, SampleRow, Sink
-from ingest.power.sensors import DeviceInfo, PowerBackend
+from ingest.power.replicas import Replica
+from ingest.power.sensors import DeviceInfo, PowerBackend, Reading
 from ingest.power.verdict import MAX_HOLE_S
 from ingest.power.windows import DeviceWindows, Window
 from warehouse.clock import utcnow
@@ -70,12 +72,16 @@ class SamplerStatus:
     notes: tuple[str, ...]
 
 
+def _new_epoch() -> int:
+    return max(0, int(time.time()) - _EPOCH_ZERO_S)
+
+
 class _Board:
     """A device, its open window and its latest reading."""
 
     def __init__(self, info: DeviceInfo, window_s: float) -> None:
         self.info = info
-        self.windows = DeviceWindows(info, window_s, epoch=max(0, int(time.time()) - _EPOCH_ZERO_S))
+        self.windows = DeviceWindows(info, window_s, epoch=_new_epoch())
         self.lost = False
         self.power_w: float | None = None
         self.last_at: datetime | None = None
@@ -90,6 +96,7 @@ class PowerSampler:
 
     `sink(samples, observations, devices)` gets frames for core.power_sample, core.energy_observation and
     core.device without the loader's columns; it may raise, then it is offered the same batch again.
+    `replicas`: name -> GPUs that serve one model together, by UUID or NVML index; each has windows of its own.
     """
 
     def __init__(
@@ -105,6 +112,7 @@ class PowerSampler:
         reopen_backoff_s: float = 1.0,
         reopen_backoff_max_s: float = 300.0,
         host: str | None = None,
+        replicas: Mapping[str, Sequence[str | int]] | None = None,
     ) -> None:
         if not 0.01 <= period_s <= MAX_HOLE_S / 2:
             raise ValueError(f"period_s is {period_s}; use 0.01 to {MAX_HOLE_S / 2:g} s (default 0.2)")
@@ -122,6 +130,8 @@ class PowerSampler:
         self._outbox = Outbox(sink, flush_s=flush_s, max_rows=max_buffered_rows)
         self._devices_every = max(1, round(flush_s / period_s))
         self._boards: dict[str, _Board] = {}
+        self._replicas = [Replica(n, tuple(m), window_s, _new_epoch()) for n, m in (replicas or {}).items()]
+        self._states: dict[str, str | None] = {}
         self._session = False
         self._open_at_ns = 0
         self._lost_at_ns: int | None = None
@@ -200,6 +210,7 @@ class PowerSampler:
             self._reason = f"the sampler stopped: {type(error).__name__}: {error}"
         finally:
             closed = [window for board in self._boards.values() for window in board.windows.close()]
+            closed += [window for replica in self._replicas for window in replica.close()]
             self._hand_over([], closed)
             if self._boards:
                 self._put_devices()
@@ -233,6 +244,7 @@ class PowerSampler:
     def _tick(self) -> None:
         samples: list[SampleRow] = []
         closed: list[Window] = []
+        readings: dict[str, Reading] = {}
         for board in list(self._boards.values()):
             if board.lost:
                 closed += board.windows.lost(utcnow(), time.monotonic_ns())
@@ -246,6 +258,7 @@ class PowerSampler:
             mono_ns = (before_ns + time.monotonic_ns()) // 2
             at = utcnow()
             closed += board.windows.add(at, mono_ns, reading)
+            readings[board.info.uuid] = reading
             board.power_w, board.last_at = reading.power_w, at
             samples.append(
                 (
@@ -259,10 +272,25 @@ class PowerSampler:
                 )
             )
             self._last_at = at
-        self._hand_over(samples, closed)
+        for replica in self._replicas:
+            closed += replica.add(utcnow(), time.monotonic_ns(), readings)
+        self._hand_over(samples, self._with_states(closed))
         self._ticks += 1
         if self._ticks % self._devices_every == 0:
             self._put_devices()
+
+    def _with_states(self, closed: list[Window]) -> list[Window]:
+        """Say of each window whether its boards were empty or loaded; unknown where that changed within it."""
+        if not closed:
+            return closed
+        uuids = {w.device_uuid for w in closed} | {u for r in self._replicas for u in r.uuids}
+        now = {uuid: self._backend.occupancy(uuid).state for uuid in uuids if uuid in self._boards}
+        steady = {uuid: state if self._states.get(uuid, state) == state else None for uuid, state in now.items()}
+        self._states |= now
+        for replica in self._replicas:
+            states = {steady.get(uuid) for uuid in replica.uuids}
+            steady[f"replica:{replica.name}"] = states.pop() if len(states) == 1 else None
+        return [replace(window, device_state=steady.get(window.device_uuid)) for window in closed]
 
     def _lose(self, board: _Board, error: DeviceError) -> list[Window]:
         log.warning("GPU power is lost: %s", error)
@@ -304,6 +332,11 @@ class PowerSampler:
             board.lost = uuid not in found
         fresh = {uuid: _Board(info, self._window_s) for uuid, info in found.items() if uuid not in self._boards}
         self._boards = {**self._boards, **fresh}  # replaced, not changed: `status` reads it from other threads
+        for replica in self._replicas:
+            replica.bind(infos)
+            if replica.missing:
+                gone = ", ".join(str(m) for m in replica.missing)
+                self._notes.append(f"replica {replica.name}: no GPU {gone}, so its energy is unknown")
         self._notes.extend(getattr(self._backend, "unreachable", ()))
         self._reason = "" if self._boards else NO_GPU
         if self._boards:
@@ -343,6 +376,7 @@ class PowerSampler:
             "mig_enabled": info.mig_enabled,
             "counter_supported": info.counter_supported,
             "sensor_class": info.sensor_class,
+            "power_scope": info.scope,
             "state": board.state,
             "updated_at": now,
         }

@@ -106,6 +106,21 @@ class DeviceInfo:
         return bool(self.counter_supported) or self.power_method != "unavailable"
 
 
+class Occupancy(NamedTuple):
+    """Who uses a board: number of compute processes, and the busy part of the last moments, 0..1."""
+
+    processes: int | None
+    utilization: float | None
+
+    @property
+    def state(self) -> str | None:
+        """empty (no process), loaded (a process holds the board, working or not); None where it is not told."""
+        return None if self.processes is None else "loaded" if self.processes else "empty"
+
+
+UNTOLD = Occupancy(None, None)
+
+
 class PowerBackend(Protocol):
     """What the sampler needs of a driver. `open` may be called again after `close`."""
 
@@ -114,6 +129,9 @@ class PowerBackend(Protocol):
 
     def read(self, device_uuid: str) -> Reading:
         """Read one board now. Raises DeviceLost when it is gone, NoDriver when the driver is."""
+
+    def occupancy(self, device_uuid: str) -> Occupancy:
+        """Who uses one board, as far as the driver tells; never raises."""
 
     def close(self) -> None:
         """End the session; never raises."""

@@ -20,7 +20,7 @@ import polars as pl
 from ingest.power.sensors import DeviceInfo, Reading, implausible_power
 from ingest.power.verdict import MIN_COUNTER_S, Poll, integrate, judge
 from warehouse.evidence import EvidenceClass, Quality
-from warehouse.ids import content_hash
+from warehouse.ids import canonical_json, content_hash
 from warehouse.tables import frame, frame_schema
 
 OBSERVATION = "core.energy_observation"
@@ -104,7 +104,7 @@ class Window:
 def observation_id(key: str, start_at: datetime, method: str) -> str:
     """`content_hash([key, start_at, method])`, without building JSON where the key needs no escapes."""
     if key.isascii() and key.isprintable() and '"' not in key and "\\" not in key:
-        return hashlib.sha256(f'["{key}","{start_at.isoformat()}","{method}"]'.encode()).hexdigest()
+        return hashlib.sha256(f'["{key}",{canonical_json(start_at)},"{method}"]'.encode()).hexdigest()
     return content_hash([key, start_at, method])
 
 

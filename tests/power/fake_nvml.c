@@ -6,7 +6,9 @@
  *
  *   count, driver, advance, t0_ns, update_ms, rc_init, rc_count        whole library
  *   uuid, name, arch, mig, power_mw, instant_mw, energy_mj, limit_mw,  per device
- *   sensor_us, rc_handle, rc_power, rc_energy, rc_instant, rc_limit, rc_mig
+ *   sensor_us, rc_handle, rc_power, rc_energy, rc_instant, rc_limit, rc_mig, processes, rc_processes, util, rc_util
+ *   average_mw, energy83_mj, energy191_mj, module_instant_mw, module_average_mw, module_energy_mj  fields that are
+ *   not supported unless given: 185, 83, 191 of the GPU, and 186, 185, 191 of the module
  *
  * advance 1: the counter grows from energy_mj by power_mw x time since t0_ns (CLOCK_MONOTONIC), in steps
  * of update_ms. A handle belongs to the session that gave it out; later ones refuse it, as NVML does.
@@ -24,6 +26,7 @@
 #define UNINITIALIZED 1
 #define INVALID_ARGUMENT 2
 #define NOT_SUPPORTED 3
+#define INSUFFICIENT_SIZE 7
 
 typedef struct { char key[32]; char value[96]; } entry_t;
 typedef struct {
@@ -32,6 +35,8 @@ typedef struct {
   int32_t valueType, nvmlReturn;
   union { double dVal; uint32_t uiVal; uint64_t ullVal; } value;
 } field_t;
+typedef struct { uint32_t pid; uint64_t memory; uint32_t instance, computeInstance; } process_t;
+typedef struct { uint32_t gpu, memory; } utilization_t;
 typedef struct {
   char busIdLegacy[16];
   uint32_t domain, bus, device, pciDeviceId, pciSubSystemId;
@@ -43,7 +48,7 @@ static entry_t entries[MAX_KEYS];
 static int n_entries;
 static struct stat seen;
 static char seen_path[1024];
-static int sessions, session;
+static int sessions, session, opened;
 static uint64_t energy_calls;
 
 static void refresh(void) {
@@ -110,13 +115,13 @@ int nvmlInitWithFlags(unsigned flags) {
   (void)flags;
   ENTER();
   rc = (int)number("rc_init", -1, SUCCESS);
-  if (rc == SUCCESS && !session) session = ++sessions;
+  if (rc == SUCCESS && !opened++) session = ++sessions; /* NVML counts starts; the last shutdown ends the session */
   LEAVE();
 }
 int nvmlShutdown(void) {
   ENTER();
-  if (!session) rc = UNINITIALIZED;
-  session = 0;
+  if (!opened) rc = UNINITIALIZED;
+  else if (!--opened) session = 0;
   LEAVE();
 }
 const char *nvmlErrorString(int code) {
@@ -194,16 +199,44 @@ int nvmlDeviceGetTotalEnergyConsumption(void *handle, uint64_t *mj) {
   }
   LEAVE();
 }
+/* The value of a field, by its key, or NOT_SUPPORTED where the state does not give it. */
+static int field_value(const char *key, int device, field_t *field) {
+  if (!key || !text(key, device)) return NOT_SUPPORTED;
+  field->value.ullVal = number(key, device, 0);
+  return SUCCESS;
+}
 int nvmlDeviceGetFieldValues(void *handle, int count, field_t *fields) {
   WITH_DEVICE(NULL) for (int i = 0; i < count; i++) {
     field_t *f = &fields[i];
+    int module = f->scopeId == 1;
     f->timestamp = (int64_t)number("sensor_us", d, (uint64_t)clock_us(CLOCK_REALTIME));
     f->latencyUsec = 10;
-    f->valueType = 1;
-    f->nvmlReturn = f->fieldId == 186 ? (int)number("rc_instant", d, SUCCESS) : NOT_SUPPORTED;
+    f->valueType = f->fieldId == 83 || f->fieldId == 191 ? 3 : 1;
     f->value.ullVal = 0;
-    f->value.uiVal = (uint32_t)number("instant_mw", d, number("power_mw", d, 300000));
+    if (f->fieldId == 186 && !module) {
+      f->nvmlReturn = (int)number("rc_instant", d, SUCCESS);
+      f->value.uiVal = (uint32_t)number("instant_mw", d, number("power_mw", d, 300000));
+    } else {
+      f->nvmlReturn = field_value(
+        f->fieldId == 186 ? "module_instant_mw" :
+        f->fieldId == 185 ? (module ? "module_average_mw" : "average_mw") :
+        f->fieldId == 191 ? (module ? "module_energy_mj" : "energy191_mj") :
+        f->fieldId == 83 ? "energy83_mj" : NULL, d, f);
+    }
   }
+  LEAVE();
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, process_t *processes) {
+  WITH_DEVICE("rc_processes") {
+    unsigned n = (unsigned)number("processes", d, 0);
+    if (n && (!processes || *count < n)) rc = INSUFFICIENT_SIZE;
+    else for (unsigned i = 0; i < n; i++) processes[i] = (process_t){1000 + i, 1 << 30, 0xffffffff, 0xffffffff};
+    *count = n;
+  }
+  LEAVE();
+}
+int nvmlDeviceGetUtilizationRates(void *handle, utilization_t *rates) {
+  WITH_DEVICE("rc_util") { rates->gpu = (unsigned)number("util", d, 0); rates->memory = 0; }
   LEAVE();
 }
 /* Not of NVML: how often the counter was read, for tests that count. */

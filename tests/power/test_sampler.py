@@ -16,7 +16,7 @@ from ingest.errors import DeviceLost
 from ingest.power.nvml import Nvml
 from ingest.power.outbox import Outbox, SampleRow, sample_frame
 from ingest.power.sampler import NO_GPU, PowerSampler, SamplerStatus
-from ingest.power.sensors import DeviceInfo, Reading
+from ingest.power.sensors import UNTOLD, DeviceInfo, Occupancy, Reading
 from tests.power.standin import StandIn
 from warehouse.tables import frame_schema
 
@@ -128,6 +128,7 @@ def test_eight_boards_become_samples_windows_and_devices(gpus: StandIn, start: S
         "mig_enabled": False,
         "counter_supported": True,
         "sensor_class": "inst_100ms_win25ms",
+        "power_scope": "gpu",
         "state": "ok",
     }
 
@@ -258,7 +259,7 @@ def test_a_board_split_by_mig_is_read_once_per_tick(
     after(sampler, 10)
     assert sampler.stop(5.0)
     status = sampler.status()
-    assert energy_calls() - calls_before == status.ticks + 1  # one per tick, and one to find out what it supports
+    assert energy_calls() - calls_before == status.ticks + 2  # one per tick; two to find out what it supports
     at_once = store.all_samples().group_by("sampled_at").agg(pl.col("power_w").sum())
     assert set(at_once["power_w"]) == {52.7}
     assert store.last_devices()[UUIDS[0]]["mig_enabled"] is True
@@ -302,6 +303,9 @@ class SlowBackend:
         time.sleep(self.delay_s)
         return Reading(1, "", 100.0, "instant", "")
 
+    def occupancy(self, device_uuid: str) -> Occupancy:
+        return UNTOLD
+
     def close(self) -> None:
         pass
 
@@ -334,6 +338,9 @@ class LosingBackend:
         if device_uuid == "GPU-y":
             raise DeviceLost("GPU-y is lost")
         return Reading(1, "", 100.0, "instant", "")
+
+    def occupancy(self, device_uuid: str) -> Occupancy:
+        return UNTOLD
 
     def close(self) -> None:
         pass
