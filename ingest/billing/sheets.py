@@ -253,6 +253,7 @@ def _parquet_chunks(about: Stream, table: Any) -> Iterator[Chunk]:
             batch = next(batches, None)
             if batch is None:
                 return
+            batch.validate(full=True)  # text of a damaged file may be no UTF-8, which nothing after this survives
             frame = pl.DataFrame(
                 {
                     name: pl.Series(name, _as_text(column), dtype=pl.String)

@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 from ingest.base import Parsed, Payload
 from ingest.billing import focus
 from ingest.billing.invoice_kinds import KINDS
-from ingest.errors import PayloadError
+from ingest.errors import IngestError, PayloadError
 from ingest.pipeline import RunOutcome, refresh
 from ingest.stream import Stream, refresh_stream
 from tests.ingest.billing_samples import focus as bill
 from tests.ingest.billing_samples import focus_line as line
 from tests.ingest.samples import NOW, counts_add_up, rows
+from tests.ingest.test_mutilation import mutilated
 from tests.support import shared
 from warehouse.engine import Warehouse
 
@@ -261,6 +262,21 @@ class TestDress:
         ):
             row = one(body)
             assert {**row, "delivery_id": "", "line_key": ""} == {**told, "delivery_id": "", "line_key": ""}
+
+    def test_parquet_text_that_is_no_utf8_is_refused_whole(self) -> None:
+        out = io.BytesIO()
+        pl.read_csv(bill().encode(), infer_schema=False).write_parquet(out, compression="uncompressed")
+        with pytest.raises(PayloadError, match="cannot be read"):
+            parse(out.getvalue().replace(b"Inference", b"Infer\xff\xfe\xff\xfe"))
+
+    @settings(max_examples=200, deadline=None)
+    @given(data=st.data())
+    def test_damage_of_packed_files_never_escapes(self, data: st.DataObject) -> None:
+        packed = data.draw(st.sampled_from([self.parquet(), gzip.compress(self.PLAIN.encode())]))
+        try:
+            parse(data.draw(mutilated(packed)))
+        except IngestError as error:
+            assert error.message
 
     def test_columns_may_stand_in_any_order_and_further_ones_are_kept(self) -> None:
         row = one(bill({"x_GridZone": "FI", **dict(reversed(line().items())), "Id": "7"}))
