@@ -10,6 +10,11 @@ def utcnow() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
+def iso(value: datetime) -> str:
+    """A naive UTC time as ISO 8601 text that says so."""
+    return value.isoformat() + "Z"
+
+
 def to_utc(value: datetime, *, what: str) -> datetime:
     """An aware datetime as naive UTC; a naive one is refused, because its zone is a guess."""
     if value.tzinfo is None:

@@ -13,6 +13,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from warehouse.clock import iso
+
 _lock = threading.Lock()
 _last_ms = 0
 _counter = 0
@@ -35,7 +37,9 @@ def uuid7() -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, datetime | date):
+    if isinstance(value, datetime):
+        return iso(value) if value.tzinfo is None else value.isoformat()
+    if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):
         return format(value.normalize(), "f")

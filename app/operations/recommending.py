@@ -15,7 +15,7 @@ from app.recommendations import buttons, refresh, shown, store
 from policies.recommend.lifecycle import Command
 from policies.recommend.state import LedgerEvent, RecState, State
 from warehouse import ledger
-from warehouse.clock import utcnow
+from warehouse.clock import iso, utcnow
 from warehouse.engine import Transaction
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def refresh_recommendations(desk: Desk, actor: Actor) -> dict[str, Any]:
         ledger.anchor(desk.warehouse)
         states = reversed(store.states(store.all_events(desk.warehouse)))
     return {
-        "as_of": found.as_of.isoformat(),
+        "as_of": iso(found.as_of),
         "table_basis": found.table.basis,
         "table_version": found.table.version,
         **asdict(told),
@@ -72,7 +72,7 @@ def list_(desk: Desk, actor: Actor, params: ListParams) -> dict[str, Any]:
         if (params.state is None or s.state is params.state)
         and (params.include_closed or params.state is not None or not s.closed)
     ]
-    told: dict[str, Any] = {"recommendations": [shown.summary(s) for s in wanted], "as_of": utcnow().isoformat()}
+    told: dict[str, Any] = {"recommendations": [shown.summary(s) for s in wanted], "as_of": iso(utcnow())}
     if params.include_held:
         with policy_errors():
             told["held"] = [h.to_dict() for h in refresh.compare(desk).held]

@@ -27,7 +27,7 @@ from policies.recommend.table import (
 from policies.router import DECLARED_TIERS, Basis, Parameters, Ranking, Request, Weights, load, rank, routing_table
 from policies.router import validate_references as validate
 from warehouse import ledger
-from warehouse.clock import to_utc, utcnow
+from warehouse.clock import iso, to_utc, utcnow
 from warehouse.engine import Transaction, Warehouse
 from warehouse.snapshots import Snapshot, snapshot
 
@@ -163,15 +163,15 @@ def table_json(table: Table, as_of: datetime) -> dict[str, Any]:
                 "tier": tier,
                 "latency": latency,
                 "offer_id": route.offer_id,
-                "since": route.since.isoformat() if route.since else None,
+                "since": iso(route.since) if route.since else None,
                 "by": route.by,
             }
         )
     return {
         "version": table.version,
         "basis": table.basis,
-        "as_of": as_of.isoformat(),
-        "declared_at": table.declared_at.isoformat() if table.declared_at else None,
+        "as_of": iso(as_of),
+        "declared_at": iso(table.declared_at) if table.declared_at else None,
         "declared_by": table.declared_by,
         "cells": cells,
         "routes": table.offers,

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints, field_validator
 from app.errors import Conflict, NotFound
 from app.operations import Actor, NoParams, Params, operation
 from warehouse import ledger
-from warehouse.clock import utcnow
+from warehouse.clock import iso, utcnow
 from warehouse.ids import sha256, uuid7
 from warehouse.tables import columns
 
@@ -112,14 +112,14 @@ def _event(tx: Any, actor: Actor, kind: str, token_id: str, body: dict[str, Any]
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    def iso(value: datetime | None) -> str | None:
-        return value.isoformat() if value else None
+    def when(value: datetime | None) -> str | None:
+        return iso(value) if value else None
 
     return {
         "id": row["token_id"],
         "name": row["name"],
         "scopes": row["scopes"].split(","),
-        "created_at": iso(row["created_at"]),
+        "created_at": when(row["created_at"]),
         "created_by": row["created_by"],
-        "revoked_at": iso(row["revoked_at"]),
+        "revoked_at": when(row["revoked_at"]),
     }

@@ -9,10 +9,11 @@ from typing import Any
 
 from policies.recommend.state import RecState
 from warehouse import ledger
+from warehouse.clock import iso
 
 
 def _iso(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
+    return iso(value) if isinstance(value, datetime) else value
 
 
 def target_json(state: RecState) -> list[dict[str, Any]]:
@@ -77,7 +78,7 @@ def detail(state: RecState, events: Sequence[ledger.Event]) -> dict[str, Any]:
 def _timeline(event: ledger.Event) -> dict[str, Any]:
     return {
         "seq": event.seq,
-        "at": event.happened_at.isoformat(),
+        "at": iso(event.happened_at),
         "kind": event.kind,
         "actor": event.actor,
         "role": event.role,

@@ -17,6 +17,7 @@ from typing import Any
 from policies.recommend.errors import OutcomeInvalid
 from policies.recommend.figures import wilson_bounds
 from policies.router.score import t_975
+from warehouse.clock import iso
 from warehouse.evidence import EvidenceClass, grams_class
 
 MIN_SUCCESSES = 30  # below it neither the ratio nor the rate is near its limiting distribution
@@ -91,7 +92,7 @@ class Outcome:
         told = asdict(self)
         if self.billed_cost_usd is not None:
             told["billed_cost_usd"] = format(self.billed_cost_usd, "f")
-        return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in told.items()}
+        return {k: iso(v) if isinstance(v, datetime) else v for k, v in told.items()}
 
 
 @dataclass(frozen=True)

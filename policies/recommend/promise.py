@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from policies.recommend.figures import Comparison, Ratio, compare, ratio
+from warehouse.clock import iso
 from warehouse.errors import IncomparableObservations
 from warehouse.evidence import EvidenceClass, one_class
 
@@ -109,7 +110,7 @@ def _side(name: str, runs: Sequence[Run], per: str) -> tuple[dict[str, Any], Rat
         "se_log": found.se_log if found else None,
         "evidence_class": cls.value if cls else None,
         "method": _METHODS[name] if name != "energy_j" or not known else known[0].method,
-        "newest_at": max(r.period_end_at for r in known).isoformat() if known else None,
+        "newest_at": iso(max(r.period_end_at for r in known)) if known else None,
         "note": note,
     }
     if name == "billed_cost_usd" and found:

@@ -19,6 +19,7 @@ from policies.recommend.table import Table
 from policies.recommend.words import summary
 from policies.router import Excluded, Figures, Ranking, Scored
 from policies.router.candidates import Snapshot
+from warehouse.clock import iso, parse_utc
 from warehouse.ids import content_hash
 
 # What differs from one refresh to the next although nothing has changed.
@@ -88,7 +89,7 @@ def read_evidence(snapshot: Snapshot, evidence_max_age: timedelta) -> Evidence:
     return Evidence(
         runs=runs,
         requests_7d=dict(traffic.select("offer_id", "requests").iter_rows()),
-        ages={what: at.isoformat() for what, at in ages.iter_rows() if at is not None},
+        ages={what: iso(at) for what, at in ages.iter_rows() if at is not None},
     )
 
 
@@ -211,12 +212,12 @@ def _content(
         "basis": ranking.basis,
         "is_sample": any(s.startswith("sample:") for s in sources),
         "sources": sorted(sources),
-        "as_of": ranking.as_of.isoformat(),
+        "as_of": iso(ranking.as_of),
         "snapshot_digest": ranking.snapshot_digest,
         "table_version": table.version,
         "ages": dict(evidence.ages),
         "traffic": {"offer_id": old, "requests_7d": evidence.requests_7d.get(old) if old else None},
-        "expires_at": (ranking.as_of + limits.expires_after).isoformat(),
+        "expires_at": iso(ranking.as_of + limits.expires_after),
     }
     content["summary"] = summary(content)
     content["evidence_hash"] = content_hash({k: v for k, v in content.items() if k not in VOLATILE})
@@ -259,4 +260,4 @@ def _excluded(ranking: Ranking) -> list[dict[str, Any]]:
 
 
 def expires_at(content: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(content["expires_at"])
+    return parse_utc(content["expires_at"], what="expires_at", assume_utc=True)

@@ -11,6 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from warehouse.clock import parse_utc
+
 PREFIX = "recommendation."
 
 
@@ -186,7 +188,7 @@ def _proposed(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any
         targets=tuple(TargetState(t) for t in content["targets"]),
         proposed_at=state.proposed_at if state else event.happened_at,
         changed_at=event.happened_at,
-        expires_at=datetime.fromisoformat(expires) if expires else None,
+        expires_at=parse_utc(expires, what="expires_at", assume_utc=True) if expires else None,
         last_seq=event.seq,
         routes={cell_key(c): c["to"] for c in content["cells"]},
     )
