@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import time
 from typing import TYPE_CHECKING
 
 from app.desk import current, local_operator
@@ -73,6 +74,10 @@ def console_actor() -> Actor:
 
     if not st.user.is_logged_in:
         raise Unauthenticated("You are not signed in.", fix="sign in with your organisation's account")
+    ends = st.user.get("exp")
+    if isinstance(ends, int | float) and ends < time.time():
+        # Streamlit keeps its cookie for 30 days whatever the provider says.
+        raise Unauthenticated("Your sign-in has ended.", fix="sign in again")
     return person(settings, st.user.get("email"), verified=st.user.get("email_verified"))
 
 

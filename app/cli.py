@@ -299,6 +299,8 @@ def downstream(
 
     told = keep_in_step(apply_to, target=target, url=url, once=once, poll_s=poll)
     out.downstream(told, as_json=json_)
+    if once and told["refused"]:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""/v1/routing-table, /v1/route and /v1/downstream: what routes where, what would, and what is to be carried out."""
+"""Routing over HTTP: what routes where, what would, at which joules, and what is to be carried out."""
 
 from __future__ import annotations
 
@@ -50,6 +50,19 @@ class Target(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     target: str = Field(min_length=1, max_length=100)
+
+
+@router.get("/energy-per-success")
+def read_energy(
+    caller: Called,
+    offer_id: str,
+    workload: str = "organic",
+    provider: str | None = None,
+    since: AwareDatetime | None = None,
+) -> dict[str, Any]:
+    """Joules per successful request of one offer; 409 where its observations may not be compared."""
+    params = {"offer_id": offer_id, "workload": workload, "provider": provider, "since": since}
+    return caller.call("energy.per_success", {k: v for k, v in params.items() if v is not None})
 
 
 @router.get("/routing-table")

@@ -136,6 +136,7 @@ def load_all() -> None:
     from app.operations import (  # noqa: F401
         alerts,
         billing,
+        energy,
         ingesting,
         power,
         pricechecks,

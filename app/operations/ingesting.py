@@ -172,5 +172,7 @@ def list_sources(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     next_runs = desk.jobs.next_runs() if desk.jobs is not None else {}
     for row in rows:
         row["next_run_at"] = next_runs.get(row["source_id"])
+        if desk.settings.offline and row["transport"] == "http" and row["last_attempt_at"] is None:
+            row["why"] = "offline = true: nothing is fetched"
     power = plain(asdict(desk.sampler.status())) if desk.sampler is not None else None
     return {"sources": rows, "power": power, "unrecorded": desk.unrecorded}

@@ -1,15 +1,18 @@
 -- The versions in force, for people. Policies use their own as-of SQL over core.
+-- What is real rules over the sample, however old it is.
 
 CREATE OR REPLACE VIEW mart.offer AS
 SELECT * EXCLUDE (rank_) FROM (
-  SELECT *, row_number() OVER (PARTITION BY provider, offer_id ORDER BY valid_from DESC, known_from DESC) AS rank_
+  SELECT *, row_number() OVER (PARTITION BY provider, offer_id
+    ORDER BY source_id LIKE 'sample:%', valid_from DESC, known_from DESC) AS rank_
   FROM core.offer
 ) WHERE rank_ = 1;
 
 CREATE OR REPLACE VIEW mart.price AS
 SELECT * EXCLUDE (rank_) FROM (
   SELECT *, row_number() OVER (
-    PARTITION BY provider, offer_id, component, min_prompt_tokens ORDER BY valid_from DESC, known_from DESC) AS rank_
+    PARTITION BY provider, offer_id, component, min_prompt_tokens
+    ORDER BY source_id LIKE 'sample:%', valid_from DESC, known_from DESC) AS rank_
   FROM core.price
 ) WHERE rank_ = 1;
 
@@ -42,13 +45,16 @@ SELECT
   sum(attempts) AS attempts,
   sum(successes) AS successes,
   sum(energy_j) AS energy_j,
-  sum(energy_j) / nullif(sum(CASE WHEN energy_j IS NOT NULL THEN successes END), 0) AS energy_j_per_success,
+  -- Only rows that tell both: a request whose success is unknown is in neither sum.
+  sum(energy_j) FILTER (WHERE successes IS NOT NULL)
+    / nullif(sum(successes) FILTER (WHERE energy_j IS NOT NULL), 0) AS energy_j_per_success,
   sum(billed_cost_usd) AS billed_cost_usd,
-  CAST(sum(CASE WHEN billed_cost_usd IS NOT NULL THEN billed_cost_usd END) AS DOUBLE)
-    / nullif(sum(CASE WHEN billed_cost_usd IS NOT NULL THEN successes END), 0) AS billed_cost_usd_per_success,
+  CAST(sum(billed_cost_usd) FILTER (WHERE successes IS NOT NULL) AS DOUBLE)
+    / nullif(sum(successes) FILTER (WHERE billed_cost_usd IS NOT NULL), 0) AS billed_cost_usd_per_success,
   CASE WHEN count(DISTINCT carbon_evidence_class) = 1 THEN sum(carbon_g) END AS carbon_g,
   CASE WHEN count(DISTINCT carbon_evidence_class) = 1 THEN
-    sum(carbon_g) / nullif(sum(CASE WHEN carbon_g IS NOT NULL THEN successes END), 0) END AS carbon_g_per_success,
+    sum(carbon_g) FILTER (WHERE successes IS NOT NULL)
+      / nullif(sum(successes) FILTER (WHERE carbon_g IS NOT NULL), 0) END AS carbon_g_per_success,
   CASE WHEN count(DISTINCT carbon_evidence_class) = 1 THEN min(carbon_evidence_class) END AS carbon_evidence_class,
   CAST(sum(requests_with_energy) AS DOUBLE) / nullif(sum(requests), 0) AS energy_coverage,
   min(period_start_at) AS first_at,
@@ -66,7 +72,7 @@ SELECT
   sum(attempts) AS attempts,
   sum(successes) AS successes,
   sum(carbon_g) AS carbon_g,
-  sum(carbon_g) / nullif(sum(successes), 0) AS carbon_g_per_success,
+  sum(carbon_g) FILTER (WHERE successes IS NOT NULL) / nullif(sum(successes), 0) AS carbon_g_per_success,
   sum(energy_j) AS energy_j,
   min(period_start_at) AS first_at,
   max(period_end_at) AS last_at

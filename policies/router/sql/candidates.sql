@@ -1,5 +1,6 @@
 -- Every offer known as of $as_of, with the reference-workload evidence about it.
--- Version in force: among rows known and valid by then, per key the greatest (valid_from, known_from).
+-- Version in force: among rows known and valid by then, per key the greatest (valid_from, known_from); what is
+-- real rules over the sample.
 -- Only seed_reference requests steer decisions; organic traffic varies with the shape of its requests.
 -- Grams are a mean only over one evidence class of their own; where the fresh runs mix several there is none.
 -- Sums run over values in sorted order, so that the storage order of rows cannot change a bit.
@@ -9,7 +10,8 @@ WITH offers AS (
   FROM core.offer
   WHERE known_from <= $as_of AND valid_from <= $as_of
   QUALIFY row_number() OVER (
-    PARTITION BY provider, offer_id ORDER BY valid_from DESC, known_from DESC, content_sha256 DESC
+    PARTITION BY provider, offer_id
+    ORDER BY source_id LIKE 'sample:%', valid_from DESC, known_from DESC, content_sha256 DESC
   ) = 1
 ),
 runs AS (

@@ -8,7 +8,7 @@ WITH versions AS (
     AND ((component IN ('prompt', 'completion') AND unit = 'token') OR (component = 'request' AND unit = 'request'))
   QUALIFY row_number() OVER (
     PARTITION BY provider, offer_id, component, min_prompt_tokens
-    ORDER BY valid_from DESC, known_from DESC, content_sha256 DESC
+    ORDER BY source_id LIKE 'sample:%', valid_from DESC, known_from DESC, content_sha256 DESC
   ) = 1
 )
 SELECT
