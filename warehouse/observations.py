@@ -11,7 +11,7 @@ import polars as pl
 
 from warehouse.engine import Transaction, Warehouse
 from warehouse.errors import IncomparableObservations
-from warehouse.evidence import EvidenceClass, Quality, lowest_quality, one_class
+from warehouse.evidence import EvidenceClass, Quality, lowest_quality, one_class, weakest
 
 # What must match before two energies may be compared or added (design section 4).
 IDENTITY = (
@@ -82,8 +82,9 @@ def require_comparable(observations: pl.DataFrame) -> None:
                 f"These observations differ in {column}: {shown}.",
                 fix=f"compare observations of one {column}, or calibrate a profile across them",
             )
-    one_class(observations["evidence_class"].to_list(), what="this set of observations")
-    methods = sorted({method_class(m) for m in observations["method"]})
+    metered = observations.filter(pl.col("energy_gross_j").is_not_null())  # a gap was metered by nothing
+    one_class(metered["evidence_class"].to_list(), what="this set of observations")
+    methods = sorted({method_class(m) for m in metered["method"]})
     if len(methods) > 1:
         raise IncomparableObservations(
             f"These observations differ in method class: {', '.join(methods)}.",
@@ -100,8 +101,9 @@ def energy_per_success(observations: pl.DataFrame) -> EnergyFigure:
     energy = float(known["energy_gross_j"].sum()) if known.height else None
     successes = int(known["successes"].fill_null(0).sum())
     uncertainties = [u for u in known["relative_uncertainty"].to_list() if u is not None and math.isfinite(u)]
-    evidence = one_class(observations["evidence_class"].to_list(), what="this set of observations")
-    quality = lowest_quality(observations["quality"].to_list())
+    told = known if known.height else observations
+    evidence = weakest(told["evidence_class"].to_list())
+    quality = lowest_quality(told["quality"].to_list())
     assert evidence is not None
     assert quality is not None
     attempts = observations["attempts"].fill_null(1)
@@ -113,7 +115,7 @@ def energy_per_success(observations: pl.DataFrame) -> EnergyFigure:
         coverage=known.height / observations.height,
         evidence_class=evidence,
         quality=quality,
-        method_classes=tuple(sorted({method_class(m) for m in observations["method"]})),
+        method_classes=tuple(sorted({method_class(m) for m in told["method"]})),
         relative_uncertainty=max(uncertainties) if uncertainties else None,
         n=known.height,
         newest_at=observations["window_end_at"].max(),  # type: ignore[arg-type]

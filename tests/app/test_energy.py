@@ -37,9 +37,9 @@ def test_mixed_evidence_is_refused_by_name(desk: Desk) -> None:
         tx.execute(
             "UPDATE core.energy_observation SET evidence_class = 'modeled' WHERE observation_id = "
             "(SELECT min(observation_id) FROM core.energy_observation WHERE offer_id = 'gemma-4-31b' "
-            "AND workload = 'seed_reference')"
+            "AND workload = 'seed_reference' AND energy_gross_j IS NOT NULL)"
         )
-    with pytest.raises(Conflict, match="IncomparableObservations.*allocated, modeled"):
+    with pytest.raises(Conflict, match=r"IncomparableObservations.*allocated, modeled"):
         call(desk, "energy.per_success", {"offer_id": "gemma-4-31b", "workload": "seed_reference"}, ME)
     assert call(desk, "energy.per_success", {"offer_id": "gemma-4-31b"}, ME)["evidence_class"] == "allocated"
 
