@@ -34,9 +34,15 @@ KEYS: dict[str, tuple[tuple[str, ...], bool]] = {
     "core.charge": (("delivery_id", "line_key"), False),
     "core.charge_delivery": (
         (
-            "provider", "account", "billing_period_start_at", "billing_period_end_at", "invoice_key", "delivered_at",
-            "source_id", "known_from",
-        ),  # fmt: skip
+            "provider",
+            "account",
+            "billing_period_start_at",
+            "billing_period_end_at",
+            "invoice_key",
+            "delivered_at",
+            "source_id",
+            "known_from",
+        ),
         True,
     ),
     "core.fx_rate": (("from_currency", "to_currency", "rate_source", "rate_on_at", "source_id", "known_from"), True),
