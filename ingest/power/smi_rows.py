@@ -173,9 +173,9 @@ def _instant(columns: list[tuple[str, bool]]) -> pl.Expr:
 
 
 def _one_scope(table: pl.DataFrame, identity: Identity, *, module_only: bool) -> pl.DataFrame:
-    """Power of the GPU board where a board ever tells it, else of its module; one of the two throughout a log."""
+    """Power of the GPU board, or of its module: whichever its first row tells, for the whole log."""
     told = table.filter(pl.col("power_w").is_not_null() | pl.col("module_w").is_not_null())
-    for uuid, has_gpu in told.group_by("device_uuid").agg(pl.col("power_w").is_not_null().any()).iter_rows():
+    for uuid, has_gpu in told.group_by("device_uuid").agg(pl.col("power_w").is_not_null().first()).iter_rows():
         if uuid is not None:
             identity.scopes.setdefault(uuid, "module" if module_only or not has_gpu else "gpu")
     if module_only:

@@ -319,7 +319,7 @@ def test_lateness_does_not_add_up(start: Start) -> None:
     # Where in its period does each read fall? On a steady schedule always at the same place: the mean of the
     # unit vectors is near 1; drifting by 4 ms a tick it goes round the clock and the mean is near 0.
     turns = [(at_ns - backend.read_at_ns[0]) / 20_000_000 for at_ns in backend.read_at_ns]
-    assert abs(sum(cmath.exp(2j * cmath.pi * turn) for turn in turns)) / len(turns) > 0.7
+    assert abs(sum(cmath.exp(2j * cmath.pi * turn) for turn in turns)) / len(turns) > 0.5
 
 
 class LosingBackend:
