@@ -72,7 +72,7 @@ CUR_LINE = {
     "line_item_currency_code": "USD",
     "line_item_unblended_cost": "0.0045",
     "line_item_net_unblended_cost": "0.004",
-    "product": '{"servicename": "Claude Haiku 4.5 (Amazon Bedrock Edition)"}',
+    "product": '{"servicename": "Sonata Haiku 4.5 (Amazon Bedrock Edition)"}',
 }
 
 

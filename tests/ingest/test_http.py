@@ -76,7 +76,7 @@ class TestAGoodAnswer:
             assert "if-none-match" not in request
 
     def test_in_gzip_is_unpacked(self) -> None:
-        with serving(answer(body=gzip.compress(BODY), Content_Encoding="gzip")) as server:
+        with serving(answer(body=gzip.compress(BODY, mtime=0), Content_Encoding="gzip")) as server:
             assert payload(server.url).body == BODY
 
     def test_may_be_empty_and_is_judged_by_its_parser(self) -> None:
@@ -149,7 +149,7 @@ class TestTransientFaults:
             assert len(server.requests) == 3
 
     def test_truncated_gzip_is_never_a_payload(self) -> None:
-        with serving(answer(body=gzip.compress(BODY)[:-9], Content_Encoding="gzip")) as server:
+        with serving(answer(body=gzip.compress(BODY, mtime=0)[:-9], Content_Encoding="gzip")) as server:
             assert "ended early" in refusal(server.url, SourceUnreachable).message
 
     def test_a_closed_port_is_named(self) -> None:
@@ -227,7 +227,7 @@ class TestSize:
     def test_a_bomb_never_grows_beyond_the_cap(self) -> None:
         import tracemalloc
 
-        bomb = gzip.compress(bytes(200_000_000), 6)
+        bomb = gzip.compress(bytes(200_000_000), 6, mtime=0)
         assert len(bomb) < 250_000
         with serving(answer(body=bomb, Content_Encoding="gzip")) as server:
             tracemalloc.start()
@@ -238,7 +238,7 @@ class TestSize:
                 tracemalloc.stop()
         assert peak < 20_000_000
 
-    @pytest.mark.parametrize("body", [b"not gzip at all", gzip.compress(b"x" * 500)[:20] + b"garbage" * 9])
+    @pytest.mark.parametrize("body", [b"not gzip at all", gzip.compress(b"x" * 500, mtime=0)[:20] + b"garbage" * 9])
     def test_broken_gzip_is_refused(self, body: bytes) -> None:
         with serving(answer(body=body, Content_Encoding="gzip")) as server:
             assert "gzip" in refusal(server.url, PayloadError).message

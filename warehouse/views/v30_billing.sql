@@ -25,6 +25,7 @@ FROM core.charge c JOIN in_force f
   AND coalesce(c.invoice_id, '') = f.invoice_key AND (c.source_id LIKE 'sample:%') = f.is_sample
 WHERE c.known_from <= instant;
 
+-- Every charge line of the newest delivery of each invoice.
 CREATE OR REPLACE VIEW mart.charge AS SELECT * FROM mart.charge_at(TIMESTAMP '9999-12-31');
 
 -- Subtotals: one row per currency, category and class, so that credits, tax and corrections stay apart and two
@@ -67,6 +68,7 @@ SELECT * EXCLUDE (rank_) FROM (
   FROM core.account_balance
 ) WHERE rank_ = 1;
 
+-- The newest known rate of each currency pair, source and day.
 CREATE OR REPLACE VIEW mart.fx_rate AS
 SELECT * EXCLUDE (rank_) FROM (
   SELECT *, row_number() OVER (

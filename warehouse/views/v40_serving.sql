@@ -14,6 +14,7 @@ QUALIFY row_number() OVER (
   PARTITION BY backend_id, engine, model ORDER BY window_end_at DESC, known_from DESC, source_id
 ) = 1;
 
+-- What each engine did in its newest window, with rates and age.
 CREATE OR REPLACE VIEW mart.serving_latest AS
 SELECT * FROM mart.serving_at(CAST(now() AT TIME ZONE 'UTC' AS TIMESTAMP));
 
@@ -66,5 +67,6 @@ SELECT
 FROM parted
 GROUP BY backend_id, model;
 
+-- The same per backend and model: summed only where a sum means something.
 CREATE OR REPLACE VIEW mart.serving_backend_latest AS
 SELECT * FROM mart.serving_backend_at(CAST(now() AT TIME ZONE 'UTC' AS TIMESTAMP));
