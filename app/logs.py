@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -61,7 +61,7 @@ def log_to_stderr(level: int = logging.INFO) -> None:
             ),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(file=_Stderr()),
+        logger_factory=structlog.PrintLoggerFactory(file=cast("TextIO", _Stderr())),
         cache_logger_on_first_use=False,
     )
 
