@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -141,18 +142,20 @@ def _load(
     primary, notes = "", []
     with stream.open() as raw:
         counting = _Counting(raw, progress)
-        for parsed in kind.stream(stream, io.BufferedReader(counting, _COPY_CHUNK)):
-            progress.check()
-            primary = parsed.primary
-            staging.add(parsed.tables)
-            repeated |= parsed.tables.keys() - parsed.distinct
-            rows_in += parsed.rows_in
-            quarantined += parsed.rows_quarantined
-            refused_fields += len(parsed.rejects) - parsed.rows_quarantined
-            rejects += parsed.rejects[: max(0, _MAX_REJECTS - len(rejects))]
-            data_at = max((d for d in (data_at, parsed.data_at) if d is not None), default=None)
-            notes += [n for n in parsed.notes if n not in notes]
-            progress.rows_in = rows_in
+        parts = kind.stream(stream, io.BufferedReader(counting, _COPY_CHUNK))
+        with contextlib.closing(_ahead(parts)) as coming:
+            for parsed in coming:
+                progress.check()
+                primary = parsed.primary
+                staging.add(parsed.tables)
+                repeated |= parsed.tables.keys() - parsed.distinct
+                rows_in += parsed.rows_in
+                quarantined += parsed.rows_quarantined
+                refused_fields += len(parsed.rejects) - parsed.rows_quarantined
+                rejects += parsed.rejects[: max(0, _MAX_REJECTS - len(rejects))]
+                data_at = max((d for d in (data_at, parsed.data_at) if d is not None), default=None)
+                notes += [n for n in parsed.notes if n not in notes]
+                progress.rows_in = rows_in
     if quarantined + refused_fields > len(rejects):
         notes.append(f"{quarantined + refused_fields} refusals; the first {len(rejects)} are in quarantine")
     progress.stage = "loading"
@@ -188,6 +191,15 @@ def _load(
         progress.check()  # the last moment at which cancelling keeps nothing
     notes += [f"{t}: {d.loaded} new or changed" for t, d in loaded.items() if t != primary and d.loaded]
     return outcome(run, ended, notes, counts)
+
+
+def _ahead(parts: Iterator[Parsed]) -> Generator[Parsed, None, None]:
+    """`parts`, of which the next one is read while the one before is stored. Closing it waits for that reading."""
+    with ThreadPoolExecutor(1, thread_name_prefix="joulebook-read") as reader:
+        coming = reader.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = reader.submit(next, parts, None)
+            yield part
 
 
 def _land(tx: Transaction, run: runs.RunStart, stream: Stream, counting: _Counting) -> str:
