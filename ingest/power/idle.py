@@ -24,7 +24,7 @@ from ingest.power.windows import DeviceWindows, Window
 from warehouse.clock import utcnow
 from warehouse.evidence import Quality
 
-MIN_SECONDS = 10.0  # the facts of the sensors: a shorter window of a part-time sensor is noise
+MIN_SECONDS = 10.0  # over less, a sensor that looks 25 ms of every 100 ms is noise
 POLL_S = 0.2
 BUSY_UTILIZATION = 0.02  # above this something computes
 UNSTEADY = 0.10  # halves of the window further apart than this: still cooling down, or not idle

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.power.attribution import REQUEST_COLUMNS, Method, attribute
 from ingest.power.nvml import Nvml
 from ingest.power.replicas import Replica
 from ingest.power.sampler import PowerSampler
@@ -15,6 +18,7 @@ from ingest.power.sensors import DeviceInfo, Reading
 from ingest.power.windows import Window, observations
 from tests.power.standin import StandIn
 from tests.power.test_sampler import Store, wait_for
+from tests.support import shared
 
 START = datetime(2026, 8, 1)
 
@@ -123,3 +127,25 @@ def test_the_sampler_gives_a_configured_replica_windows_and_states(
     row = replica_rows()[1]
     assert (row["backend_id"], row["hardware_count"], row["device_state"]) == ("pair", 2, "loaded")
     assert row["energy_gross_j"] == pytest.approx(400.0, rel=0.2)  # 2 boards x 200 W x 1 s
+
+
+def test_a_published_run_of_four_boards_adds_up_to_its_energy() -> None:
+    # TokenPowerBench, vllm Llama-3.1-8B: the mean powers of gpu0 to gpu3, over the duration, are its gpu_energy
+    (run,) = json.loads(
+        shared("data/tokenpowerbench/vllm_models--Llama-3.1-8B_128_1000_20250610_095633.json").read_text()
+    )["Llama-3.1-8B"]
+    watts = tuple(run[f"gpu{i}_power_watts"] for i in range(4))
+    step_s = run["duration"] / 40
+    ticks = [{f"GPU-{i}": told(round(w * n * step_s * 1000), w) for i, w in enumerate(watts)} for n in range(41)]
+    windows = play(bound(0, 1, 2, 3), ticks, step_s)
+    assert sum(w.energy_j or 0 for w in windows) == pytest.approx(run["gpu_energy"], rel=1e-4)
+    # its own figure per response, 160.46 J, is not that energy over its 32 responses
+    begin, end = windows[0].start_at, windows[-1].end_at
+    asked = pl.DataFrame(
+        [(f"r{i}", "m", begin, end, None, 500, 1, 1) for i in range(run["responses"])],
+        schema=REQUEST_COLUMNS,
+        orient="row",
+    )
+    shares = attribute(observations(windows), asked, Method.OUTPUT_TOKENS).filter(pl.col("workload") == "organic")
+    assert shares["energy_gross_j"].to_list() == pytest.approx([run["gpu_energy"] / 32] * 32, rel=1e-4)
+    assert run["gpu_energy_per_response"] == pytest.approx(160.46, abs=0.01)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import csv
+import json
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.power.sensors import power_ceiling_w, relative_uncertainty, sensor_class
+from ingest.power.boards import arch_of_name
+from ingest.power.sensors import (
+    implausible_power,
+    power_ceiling_w,
+    relative_uncertainty,
+    sensor_class,
+    uncertainty_of_polls,
+)
 from tests.support import shared
 
 H100, A100, RTX = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB", "NVIDIA GeForce RTX 3090"
@@ -96,3 +105,59 @@ def test_the_ceiling_is_the_limit_and_a_fifth_at_most_2000_w() -> None:
     assert power_ceiling_w(700.0) == pytest.approx(840.0)
     assert power_ceiling_w(None) == 2000.0
     assert power_ceiling_w(1900.0) == 2000.0
+
+
+def test_no_published_board_limit_is_beyond_belief() -> None:
+    # leadgreen hardware.json: manufacturers' maxima, up to 1,000 W for a B200
+    hardware = json.loads(shared("data/leadgreen/hardware.json").read_text())
+    limits_w = [row["max_tdp_w"] for row in hardware["tdp"]]
+    assert len(limits_w) >= 7
+    for limit_w in limits_w:
+        assert implausible_power(limit_w, None) == implausible_power(limit_w * 1.15, limit_w) == ""
+
+
+@pytest.mark.parametrize("arch", ["Blackwell", "Rubin", None])
+@pytest.mark.parametrize("method", ["instant", "average"])
+def test_a_board_newer_than_the_matrix_is_trusted_no_more_than_the_worst_known(arch: str, method: str) -> None:
+    sensor = sensor_class(arch, "NVIDIA B200", "580.95.05", method)
+    assert sensor == "unknown"
+    for duration_s in (0.1, 1.0, 10.0):
+        worst = relative_uncertainty("inst_100ms_win25ms", "integrated_instant", duration_s, 0.2)
+        assert relative_uncertainty(sensor, "integrated_instant", duration_s, 0.2) == worst
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "Ampere"),
+        ("NVIDIA A10G", "Ampere"),
+        ("NVIDIA RTX A6000", "Ampere"),
+        ("NVIDIA GeForce RTX 3090", "Ampere"),
+        ("NVIDIA RTX 6000 Ada Generation", "Ada"),
+        ("NVIDIA L40S", "Ada"),
+        ("Quadro RTX 6000", "Turing"),
+        ("Tesla T4", "Turing"),
+        ("NVIDIA H100 80GB HBM3", "Hopper"),
+        ("NVIDIA GH200 480GB", "Hopper"),
+        ("NVIDIA GB200", "Blackwell"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "Blackwell"),
+        ("Tesla V100-SXM2-16GB", "Volta"),
+        ("Tesla P100-PCIE-16GB", "Pascal"),
+        ("GeForce GTX TITAN X", "Maxwell"),
+        ("NVIDIA TITAN X (Pascal)", "Pascal"),
+        ("Tesla K80", "Kepler"),
+        ("Some other board", None),
+        (None, None),
+    ],
+)
+def test_a_product_name_tells_its_architecture(name: str | None, arch: str | None) -> None:
+    assert arch_of_name(name) == arch
+
+
+def test_whole_columns_have_the_uncertainty_of_single_windows() -> None:
+    cases = [(d, g) for d in (0.05, 0.7, 3.0, 10.0, 40.0) for g in (0.0, 0.05, 0.2, 1.5, 3.0)]
+    table = pl.DataFrame(cases, schema=["duration_s", "gap_s"], orient="row")
+    for sensor in ("avg_1s", "inst_100ms_win25ms", "inst_100ms_win100ms", "inst_20ms_win10ms", "log_100ms", "unknown"):
+        expression = uncertainty_of_polls(sensor, pl.col("duration_s"), pl.col("gap_s"))
+        expected = [relative_uncertainty(sensor, "integrated_instant", d, g) for d, g in cases]
+        assert table.select(expression).to_series().to_list() == pytest.approx(expected)

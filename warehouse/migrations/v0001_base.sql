@@ -272,7 +272,7 @@ CREATE TABLE core.power_sample (           -- one reading of one device
   energy_counter_j DOUBLE,
   method        VARCHAR NOT NULL,          -- instant | average | unavailable
   sensor_at     TIMESTAMP,                 -- the sensor's own stamp, where it gives one
-  epoch         INTEGER NOT NULL,          -- grows with every counter reset or re-init: never difference across it
+  epoch         INTEGER NOT NULL,          -- grows with every counter reset or re-init: never difference across it; 0: a scrape, which knows of no other
   source_id     VARCHAR NOT NULL,
   run_id        VARCHAR NOT NULL
 );
