@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from app.components import alerts, chrome, shapes
+from app.components import alerts, chrome, imports, shapes
 from app.components.access import command, desk, guarded, in_words, read
 from app.components.format import age, count, duration, instant, literal, parse_instant, size
 from app.components.marks import chip_html, runs_html, state_text
@@ -263,6 +263,8 @@ def _facts(source: reads.SourceFreshness) -> None:
 def show() -> None:
     outcome()
     alerts.notice()
+    with in_words():
+        imports.running()
     st.fragment(listing, run_every=chrome.refresh_s(10), key="source-list")()
     chosen = st.query_params.get("source")
     if chosen:
@@ -270,6 +272,7 @@ def show() -> None:
             drawer(chosen)
     else:
         st.caption("Choose a source for its last error, payload and quarantine.")
+    imports.form()
     st.fragment(alerts.section, run_every=chrome.refresh_s(15), key="alerts-now")()
     with in_words():
         power()

@@ -199,6 +199,25 @@ def test_the_sql_page_answers_refuses_and_offers_downloads(page: Page, console: 
     assert console.json("sql", "SELECT count(*) FROM core.offer")["rows"][0][0] > 0
 
 
+def test_a_file_is_imported_from_the_sources_page(page: Page, console: Console, tmp_path: Path) -> None:
+    file = tmp_path / "factors.csv"
+    file.write_text(
+        "zone,intensity_g_per_kwh,year,basis,source\nXX,123,2025,lifecycle,test\nYY,-5,2025,lifecycle,test\n"
+    )
+    page.goto(f"{console.url}/sources")
+    page.get_by_text("Import a file").click()
+    page.get_by_role("combobox", name=re.compile("Kind")).first.click()
+    page.get_by_role("option", name="grid-factors").click()
+    page.locator("input[type=file]").set_input_files(file)
+    settled(page)
+    press(page, re.compile("^Import$"))
+    expect(page.get_by_text("2 rows in, 1 loaded, 0 unchanged, 1 quarantined")).to_be_visible()
+    settled(page)
+    keep(page, "sources-import")
+    assert any(s["source_id"] == "file:grid-factors" for s in console.json("ingest", "list")["sources"])
+    assert not list((console.home / ".joulebook" / "uploads").iterdir())
+
+
 def test_sample_data_is_removed_by_one_button(browser: Browser, tmp_path: Path) -> None:
     with Console(tmp_path) as own:
         page = browser.new_page()
