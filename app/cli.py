@@ -248,6 +248,18 @@ def verify(
         raise typer.Exit(1)
 
 
+@app.command()
+def rebuild(
+    into: Annotated[Path, typer.Option(help="The new warehouse file.")],
+    json_: Json = False,
+) -> None:
+    """Rebuild the typed tables from the payloads that landing keeps, into a new file."""
+    told = ask("rebuild", {"into": str(into.absolute())})
+    out.rebuilt(told, as_json=json_)
+    if told["failed"]:
+        raise typer.Exit(1)
+
+
 @sample.command("load")
 def sample_load(json_: Json = False) -> None:
     """Load the sample data."""

@@ -252,6 +252,16 @@ def verification(told: dict[str, Any], *, as_json: bool) -> None:
     return None
 
 
+def rebuilt(told: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        return document(told)
+    _out.print(f"{told['payloads']} payloads loaded into {escape(told['into'])}")
+    for word in ("failed", "skipped"):
+        for line in told[word]:
+            _out.print(f"  {word}: {escape(line)}")
+    return None
+
+
 def sample(told: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         return document(told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -16,6 +17,7 @@ from warehouse import landing, loads, runs
 from warehouse.clock import utcnow
 from warehouse.engine import Transaction, Warehouse
 from warehouse.errors import WarehouseError
+from warehouse.ids import canonical_json
 from warehouse.tables import frame_schema
 
 Obtain = Callable[[], Payload | NotModified]
@@ -43,9 +45,19 @@ class RunOutcome:
 
 
 def refresh(
-    warehouse: Warehouse, kind: Kind, source_id: str, obtain: Obtain, *, trigger: str, accept_shrink: bool = False
+    warehouse: Warehouse,
+    kind: Kind,
+    source_id: str,
+    obtain: Obtain,
+    *,
+    trigger: str,
+    accept_shrink: bool = False,
+    known_from: datetime | None = None,
 ) -> RunOutcome:
-    """Run one refresh; failures become a FAILED outcome, never an exception, and change no data."""
+    """Run one refresh; failures become a FAILED outcome, never an exception, and change no data.
+
+    `known_from` (naive UTC) is when we learned it: now, but for a rebuild from landing.
+    """
     try:
         run = runs.start(warehouse, source_id=source_id, kind=kind.name, trigger=trigger)
     except WarehouseError as error:
@@ -59,7 +71,7 @@ def refresh(
         parsed = kind.parse(payload)
         if parsed.complete and not accept_shrink:
             _refuse_shrinking(warehouse, source_id, parsed)
-        return _store(warehouse, run, payload, parsed, kind.derive)
+        return _store(warehouse, run, payload, parsed, kind.derive, known_from or utcnow())
     except (IngestError, WarehouseError) as error:
         return failed(warehouse, run, payload, error)
     except Exception as error:  # a defect of ours: recorded like any failure, so that the desk stays up
@@ -112,9 +124,13 @@ def _providers(parsed: Parsed) -> list[str]:
 
 
 def _store(
-    warehouse: Warehouse, run: runs.RunStart, payload: Payload, parsed: Parsed, derive: Derive | None
+    warehouse: Warehouse,
+    run: runs.RunStart,
+    payload: Payload,
+    parsed: Parsed,
+    derive: Derive | None,
+    known_from: datetime,
 ) -> RunOutcome:
-    known_from = utcnow()
     notes = list(parsed.notes)
     rejects = list(parsed.rejects)
     with warehouse.transaction() as tx:
@@ -149,7 +165,15 @@ def _store(
             "rows_quarantined": parsed.rows_quarantined + primary.conflicts.height,
         }
         ended = ending(run.source_id, counts, rejects, changed)
-        runs.finish(tx, run, payload_id=landed.payload_id, data_at=parsed.data_at, **counts, **ended)
+        runs.finish(
+            tx,
+            run,
+            payload_id=landed.payload_id,
+            options=canonical_json(dict(payload.options)) if payload.options else None,
+            data_at=parsed.data_at,
+            **counts,
+            **ended,
+        )
     return outcome(run, ended, notes, counts)
 
 

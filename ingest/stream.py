@@ -22,6 +22,7 @@ from warehouse import landing, loads, runs
 from warehouse.clock import utcnow
 from warehouse.engine import Transaction, Warehouse
 from warehouse.errors import WarehouseError
+from warehouse.ids import canonical_json
 from warehouse.staging import Staging
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ def _load(
         }
         ended = ending(run.source_id, counts, rejects, sum(done.loaded for done in loaded.values()))
         staging.drop(tx)
-        runs.finish(tx, run, payload_id=payload_id, data_at=data_at, **counts, **ended)
+        declared = canonical_json(dict(stream.options)) if stream.options else None
+        runs.finish(tx, run, payload_id=payload_id, options=declared, data_at=data_at, **counts, **ended)
         progress.check()  # the last moment at which cancelling keeps nothing
     notes += [f"{t}: {d.loaded} new or changed" for t, d in loaded.items() if t != primary and d.loaded]
     return outcome(run, ended, notes, counts)

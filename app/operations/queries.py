@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from app.desk import Desk
+from app.errors import BadRequest
 from app.operations import Actor, NoParams, Params, operation
 from app.operations.plain import plain_rows
+from ingest.rebuild import rebuild
 from warehouse import ledger
 from warehouse.constraints import broken_keys
+from warehouse.engine import Warehouse
 
 
 @operation("verify", scope="read", params=NoParams)
@@ -38,6 +43,23 @@ def accept(desk: Desk, actor: Actor, params: AcceptParams) -> dict[str, Any]:
             desk.warehouse, reason=params.reason, actor=actor.name, role=actor.role, channel=actor.channel
         )
     return {**verify(desk, actor, NoParams()), "accepted": event.data["problems"]}
+
+
+class RebuildParams(Params):
+    into: Path
+
+
+@operation("rebuild", scope="local", params=RebuildParams)
+def rebuild_tables(desk: Desk, actor: Actor, params: RebuildParams) -> dict[str, Any]:
+    """Rebuild the typed tables from landing into a new warehouse file."""
+    if params.into.exists():
+        raise BadRequest(f"{params.into} exists already.", fix="name a new file; nothing is overwritten")
+    fresh = Warehouse.open(params.into.absolute())
+    try:
+        told = rebuild(desk.warehouse, fresh)
+    finally:
+        fresh.close()
+    return {"into": str(params.into), **asdict(told)}
 
 
 class ListParams(Params):

@@ -163,6 +163,16 @@ def test_import_counts_rows_and_the_same_file_twice_changes_nothing(desk: Desk, 
     assert "file:openrouter" in failed["error"]
 
 
+def test_the_typed_tables_are_rebuilt_into_a_new_file_and_nothing_is_overwritten(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "new.duckdb"
+    told = desk.json("rebuild", "--into", str(file))
+    assert told["payloads"] >= 4
+    assert told["failed"] == []
+    assert file.exists()
+    assert "exists already" in desk.json("rebuild", "--into", str(file), code=2)["error"]["message"]
+    desk.json("rebuild", code=2)
+
+
 def test_sources_are_listed_with_freshness(desk: Desk) -> None:
     rows = {s["source_id"]: s for s in desk.json("ingest", "list")["sources"]}
     assert rows["sample:completions"]["status"] == "fresh"

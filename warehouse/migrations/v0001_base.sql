@@ -58,6 +58,7 @@ CREATE TABLE ops.run (                     -- one attempt to refresh one source
   rows_unchanged BIGINT,
   rows_quarantined BIGINT,
   payload_id    VARCHAR,
+  options       VARCHAR,                   -- what a person declared about the payload, as JSON text
   data_at       TIMESTAMP,                 -- newest instant of the world that the payload speaks of
   error_class   VARCHAR,
   error_text    VARCHAR,
