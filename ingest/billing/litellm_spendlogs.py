@@ -106,7 +106,7 @@ def _parsed(chunk: Chunk, columns: list[pl.Expr], free: bool) -> Parsed:
 
 def _at_once(told: pl.DataFrame, columns: list[pl.Expr]) -> tuple[pl.DataFrame, list[int]]:
     """The usage rows whose every check holds, and the places of the others."""
-    typed = told.select(_TYPED)
+    typed = told.select(_TYPED).with_columns(_instants(told[n]) for n in ("startTime", "endTime"))
     before, after = told.select(_TEXTS).null_count().row(0), typed.select(_TEXT_NAMES).null_count().row(0)
     if before != after:  # something is told that the casts could not take
         lost = pl.any_horizontal(told[n].is_not_null() & typed[n].is_null() for n in _TEXT_NAMES[:-1])
@@ -122,11 +122,18 @@ def _name(name: str) -> pl.Expr:
     return pl.when(pl.col(name) != "").then(pl.col(name)).alias(name)
 
 
-def _instant(name: str) -> pl.Expr:
-    """The forms that LiteLLM and PostgreSQL write; any other is left to `usage_row`."""
-    text = pl.col(name).str.strip_suffix("Z").str.strip_suffix("+00:00").str.strip_suffix("+00")
+def _instants(told: pl.Series) -> pl.Series:
+    """The forms that LiteLLM and PostgreSQL write; NULL for any other, which is left to `usage_row`.
+
+    A whole column of one fixed form is read four times as fast as one of several.
+    """
+    for form in _FORMS:
+        found = told.str.to_datetime(form, strict=False, time_unit="us")
+        if found.null_count() == told.null_count():
+            return found
+    text = told.str.strip_suffix("Z").str.strip_suffix("+00:00").str.strip_suffix("+00")
     text = text.str.replace("T", " ", literal=True)
-    return text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="us").alias(name)
+    return text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="us")
 
 
 def _cached() -> pl.Expr:
@@ -155,12 +162,11 @@ def _sound() -> pl.Expr:
     return pl.all_horizontal(check.fill_null(False) for check in checks)
 
 
+_FORMS = ("%Y-%m-%dT%H:%M:%S.%3fZ", "%Y-%m-%dT%H:%M:%S.%3f", "%Y-%m-%d %H:%M:%S.%3f")
 _TOKENS = ("prompt_tokens", "completion_tokens")
 _TYPED = [
     *(_name(name) for name in (*_NAMES, "status")),
     pl.col("call_type").is_in(list(READS)).fill_null(False).alias("read"),
-    _instant("startTime"),
-    _instant("endTime"),
     *(pl.col(n).cast(pl.Int64, strict=False) for n in _TOKENS),
     pl.col("spend").cast(_MONEY, strict=False),
     _cached().cast(pl.Int64, strict=False),
