@@ -458,6 +458,11 @@ def test_a_lost_board_is_bad_until_it_reports_again(world: World) -> None:
     assert world.conditions(K.GPU_LOST) == []
 
 
+def test_a_lost_board_of_an_old_log_is_history_and_no_alert(world: World) -> None:
+    world.device("lost", updated_at=NOW - 25 * HOUR)
+    assert world.conditions(K.GPU_LOST) == []
+
+
 def test_implausible_energy_is_told_per_device_or_offer(world: World) -> None:
     world.observation()
     world.observation(gap="implausible")
