@@ -34,7 +34,8 @@ from app.operations import SYSTEM, call
 from app.operations.sampling import sample_is_half_loaded
 from app.power import start_power
 from app.scheduler import Jobs
-from app.settings import Settings, config_path, secrets_file, sign_in_configured
+from app.secret_store import secrets_file, sign_in_configured
+from app.settings import Settings, config_path
 from app.web import SecurityHeaders
 from warehouse.errors import WarehouseError
 

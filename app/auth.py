@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from app.desk import current, local_operator
 from app.errors import Forbidden, Unauthenticated
 from app.operations import Actor
-from app.settings import Settings, sign_in_configured
+from app.secret_store import sign_in_configured
+from app.settings import Settings
 from warehouse.ids import sha256
 
 if TYPE_CHECKING:

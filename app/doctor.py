@@ -12,7 +12,8 @@ from app.asgi import check_address
 from app.client import Client
 from app.delivery.checks import check_channels
 from app.errors import AppError, ConfigError
-from app.settings import Settings, config_path, home_dir, load_settings, secret, secrets_file, unknown_environment
+from app.secret_store import secret, secrets_file
+from app.settings import Settings, config_path, home_dir, load_settings, unknown_environment
 from app.sources import http_source_of
 from ingest.errors import DeviceError, IngestError
 from ingest.power.nvml import Nvml

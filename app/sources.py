@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.errors import BadRequest, NotFound
-from app.settings import SourceSettings, secret
+from app.secret_store import secret
+from app.settings import SourceSettings
 from ingest.base import Payload
 from ingest.http import NotModified, fetch
 from ingest.kinds import Ask, Kind, expand_url, kind

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from app.errors import ConfigError
 from app.operations.plain import plain
-from app.settings import Settings, secret
+from app.secret_store import secret
+from app.settings import Settings
 from policies.alerts import Alert
 from warehouse.ids import content_hash
 

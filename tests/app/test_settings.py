@@ -8,7 +8,8 @@ import pytest
 
 from app.errors import ConfigError
 from app.logs import redact
-from app.settings import load_settings, secret, sign_in_configured, unknown_environment
+from app.secret_store import secret, sign_in_configured
+from app.settings import load_settings, unknown_environment
 
 
 def write(home: Path, text: str) -> None:
