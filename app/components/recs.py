@@ -81,9 +81,11 @@ def arrow(title: str) -> str:
 
 
 def success_difference(success: Mapping[str, Any]) -> str | None:
-    """Success rate of the candidate minus that of the incumbent, in percentage points."""
-    old, new = (success.get("from") or {}).get("rate"), (success.get("to") or {}).get("rate")
-    return None if old is None or new is None else points(new - old)
+    """Success rate of the candidate minus that of the incumbent, in percentage points, with its interval."""
+    told = success.get("difference")
+    if told is None:
+        return None
+    return f"{points(told['value'])} ({points(told['low'], 0)} … {points(told['high'], 0)})"
 
 
 def _side(side: Mapping[str, Any], unit: str) -> str:
@@ -159,11 +161,16 @@ def _success_row(promise: Mapping[str, Any]) -> Sequence[str]:
         return f'{percent(told["rate"])} {evidence_html("measured")}<br><span class="jb-muted jb-small">{n}</span>'
 
     old, new = success.get("from") or {}, success.get("to") or {}
-    shown = MISSING
-    if old.get("rate") is not None and new.get("rate") is not None:
-        change = new["rate"] - old["rate"]
-        shown = delta_html(points(change), change=change, better=1)
-    note = '<span class="jb-muted jb-small">judged on the outcome after actuation</span>'
+    shown, note = MISSING, '<span class="jb-muted jb-small">judged on the outcome after actuation</span>'
+    told = success.get("difference")
+    if told is not None:
+        settled = told["low"] > 0 or told["high"] < 0  # the interval leaves no doubt about the direction
+        change = points(told["value"])
+        shown = delta_html(change, change=told["value"], better=1) if settled else change
+        note = (
+            f"{interval_bar_html(told['low'], told['value'], told['high'])} "
+            f'<span class="jb-num jb-small">{points(told["low"])} … {points(told["high"])}</span><br>{note}'
+        )
     return ("success rate", side(old), side(new), shown, note, "")
 
 

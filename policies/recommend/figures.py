@@ -81,6 +81,18 @@ def compare(old: Ratio | None, new: Ratio | None) -> Comparison | None:
     return Comparison(quotient - 1, (low, high), low > 0 or high < 0)
 
 
+def success_difference(s1: int, n1: int, s0: int, n0: int, z: float = 1.959963984540054) -> tuple[float, float]:
+    """95 % interval of p1 - p0 for independent samples: Newcombe's hybrid score (1998, method 10).
+
+    Never of width zero: five successes of five on both sides leave -43 to +43 percentage points open.
+    """
+    p1, p0 = s1 / n1, s0 / n0
+    l1, u1 = wilson_bounds(s1, n1, z)
+    l0, u0 = wilson_bounds(s0, n0, z)
+    gap = p1 - p0
+    return gap - math.hypot(p1 - l1, u0 - p0), gap + math.hypot(u1 - p1, p0 - l0)
+
+
 def wilson_bounds(successes: int, attempts: int, z: float = 1.6448536269514722) -> tuple[float, float]:
     """Wilson score bounds of a success rate, one-sided at 95 % each with the default z."""
     p = successes / attempts

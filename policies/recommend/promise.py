@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from policies.recommend.figures import Comparison, Ratio, compare, ratio
+from policies.recommend.figures import Comparison, Ratio, compare, ratio, success_difference
 from warehouse.clock import iso
 from warehouse.errors import IncomparableObservations
 from warehouse.evidence import EvidenceClass, one_class
@@ -57,8 +57,17 @@ def promise(old: Sequence[Run], new: Sequence[Run]) -> dict[str, Any]:
         "per": per,
         "method": METHOD,
         "metrics": metrics,
-        "success": {"from": _success(old), "to": _success(new)},
+        "success": {**(sides := {"from": _success(old), "to": _success(new)}), "difference": _difference(sides)},
     }
+
+
+def _difference(sides: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | None:
+    """Success rate of the candidate minus that of the incumbent, with its 95 % interval; None where unknown."""
+    old, new = sides["from"], sides["to"]
+    if old["rate"] is None or new["rate"] is None:
+        return None
+    low, high = success_difference(new["successes"], new["attempts"], old["successes"], old["attempts"])
+    return {"value": new["rate"] - old["rate"], "low": low, "high": high}
 
 
 def _metric(name: str, old: Sequence[Run], new: Sequence[Run], per: str) -> dict[str, Any]:

@@ -1,0 +1,25 @@
+"""Migrations that are out in the world never change: a warehouse made by them would refuse to open."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from warehouse.ids import sha256
+
+# Write a new migration instead of changing one of these; then add its hash here.
+FROZEN = {
+    "v0001_base.sql": "2a288841ac6366b010b8e99222f6ca1f720f8db88326b5953bc48a23ce49af5d",
+    "v0002_sources.sql": "e8d5b28b16120f55f9f8c55123547a7f478fe8b5c636268dbad705a21f5e07d2",
+    "v0003_billing.sql": "00f2abffe86c504bf53a1435d8fa03476ffb4c73e283379081d78d2d437741d2",
+    "v0003_serving.sql": "4342846f9c2a87d3b137567fe1110390938bdb4f7b87d7b9f295b236f7a2d986",
+    "v0004_zones.sql": "69c2567d2f0ee4343b308f0fc75faae674983671b8ae2b91bbde8876d378dbfe",
+}
+
+
+def test_no_migration_that_was_released_has_changed_and_none_is_missing() -> None:
+    found = {
+        file.name: sha256(file.read_bytes())
+        for file in resources.files("warehouse.migrations").iterdir()
+        if file.name.endswith(".sql")
+    }
+    assert found == FROZEN
