@@ -6,7 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from app.components.format import MISSING, age, count, instant, interval, parse_instant, percent, points, quantity
+from app.components.format import (
+    MISSING,
+    NBSP,
+    age,
+    count,
+    instant,
+    interval,
+    parse_instant,
+    percent,
+    points,
+    quantity,
+)
 from app.components.marks import evidence_html
 from app.components.shapes import delta_html, interval_bar_html, table_html
 from app.reads.audit import Entry
@@ -85,7 +96,8 @@ def success_difference(success: Mapping[str, Any]) -> str | None:
     told = success.get("difference")
     if told is None:
         return None
-    return f"{points(told['value'])} ({points(told['low'], 0)} … {points(told['high'], 0)})"
+    low, high = (points(told[end], 0).partition(NBSP)[0] for end in ("low", "high"))
+    return f"{points(told['value'])} ({low} … {high})"
 
 
 def _side(side: Mapping[str, Any], unit: str) -> str:
