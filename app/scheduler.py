@@ -27,6 +27,7 @@ from warehouse.errors import WarehouseError
 from warehouse.freshness import freshness
 
 _SWEEP_S = 60.0
+_RETRY_S = 60.0
 _STOP_WAIT_S = 3.0
 log = structlog.get_logger("joulebook.scheduler")
 
@@ -37,6 +38,7 @@ class Jobs:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._running = 0
+        self._failures: dict[str, int] = {}  # failures in a row that may pass by themselves, per source
         self._idle = threading.Condition()
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
@@ -88,8 +90,20 @@ class Jobs:
             return
         if told["state"] == "FAILED":
             log.warning("refresh failed", source=source_id, error=told["error"], fix=told["fix"])
-        elif not told["not_modified"] and told["rows_loaded"]:
+            if told["transient"]:
+                self._retry_sooner(source_id)
+            return
+        self._failures.pop(source_id, None)
+        if not told["not_modified"] and told["rows_loaded"]:
             self._sweep("sweep")
+
+    def _retry_sooner(self, source_id: str) -> None:
+        """A failure that may pass by itself is tried again after 1, 2, 4 ... min, never later than its turn."""
+        failures = self._failures[source_id] = self._failures.get(source_id, 0) + 1
+        job = self._scheduler.get_job(source_id)
+        again = datetime.now(UTC) + timedelta(seconds=_RETRY_S * 2 ** min(failures - 1, 10))
+        if job is not None and job.next_run_time is not None and again < job.next_run_time:
+            job.modify(next_run_time=again)
 
     def _sweep(self, name: str) -> None:
         """Propose what the newest evidence says, expire what nobody approved in time, look for alerts."""

@@ -116,9 +116,9 @@ def result() -> None:
         text = "\n".join(str(v) for v in answer.table.column(answer.table.num_columns - 1).to_pylist())
         st.code(text, language=None)
         return
+    rows = "1 row" if answer.table.num_rows == 1 else f"{count(answer.table.num_rows)} rows"
     st.caption(
-        f"**{count(answer.table.num_rows)} rows** · {meta['elapsed_s']:.2f} s · "
-        f"data as of {instant(meta['as_of'])} ({age(meta['as_of'])} ago)"
+        f"**{rows}** · {meta['elapsed_s']:.2f} s · data as of {instant(meta['as_of'])} ({age(meta['as_of'])} ago)"
     )
     if meta["truncated"]:
         shapes.note(f"Cut at {count(meta['row_cap'])} rows: there are more. Aggregate, filter, or add a LIMIT.", "warn")

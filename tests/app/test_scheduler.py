@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def fake(desk: Desk, name: str, params: dict[str, Any], actor: object) -> dict[str, Any]:
         seen.append(params.get("source", name))
-        return {"state": "OK", "not_modified": True, "rows_loaded": 0}
+        return {"state": "OK", "not_modified": True, "rows_loaded": 0, "transient": False}
 
     monkeypatch.setattr(clockwork, "call", fake)
     return seen
@@ -79,6 +80,28 @@ def test_a_fresh_source_waits_for_its_turn(desk: Desk, calls: list[str]) -> None
     assert wait_for(lambda: "uk-carbon" in calls)
     time.sleep(0.2)
     assert "openrouter" not in calls
+
+
+def test_a_failure_that_may_pass_is_tried_again_sooner_each_time_later(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"state": "FAILED", "error": "no connection", "fix": "", "transient": True}
+    monkeypatch.setattr(clockwork, "call", lambda *_: answers)
+    jobs = Jobs(desk)
+    jobs._scheduler.start(paused=True)
+    waits = []
+    for _ in range(3):
+        jobs._add("openrouter", jobs._refresh, 3600.0, datetime.now(UTC) + timedelta(hours=1))
+        jobs._refresh("openrouter")
+        job = jobs._scheduler.get_job("openrouter")
+        waits.append((job.next_run_time - datetime.now(UTC)).total_seconds())
+        jobs._scheduler.remove_job("openrouter")
+    assert waits == pytest.approx([60, 120, 240], abs=5)
+    answers["transient"] = False  # a wrong address does not mend itself
+    jobs._add("openrouter", jobs._refresh, 3600.0, datetime.now(UTC) + timedelta(hours=1))
+    jobs._refresh("openrouter")
+    assert (jobs._scheduler.get_job("openrouter").next_run_time - datetime.now(UTC)).total_seconds() > 3000
+    jobs.stop()
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_the_sql_page_runs_one_statement_and_tells_rows_time_and_instant(sample:
     page = press(page, "sql-run")
     assert page.dataframe[0].value.iloc[0, 0] == 19
     told = words(page)
-    assert "**1 rows**" in told
+    assert "**1 row**" in told
     assert "data as of" in told
 
 
