@@ -116,3 +116,20 @@ def totals(
             out.line(f"together {float(total['total']):.6f} {total['into']}")
         if total["note"]:
             out.line(f"  {total['note']}")
+
+
+@charges.command("accounts")
+def accounts(json_: Json = False) -> None:
+    """List the accounts with their balance and whether they pay for one more request."""
+    with Client(load_settings()) as client:
+        told = client.call("accounts.list")
+    if json_:
+        out.document(told)
+        return
+    if not told["accounts"]:
+        out.line("no account: import a file of kind neuralwatt-quota")
+        return
+    out.grid(
+        ["provider", "account", "usable", "why", "age"],
+        [[a["provider"], a["account"], a["usable"], a["why"], out.age(a["age_s"])] for a in told["accounts"]],
+    )

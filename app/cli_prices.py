@@ -41,6 +41,30 @@ def check(
         )
 
 
+@prices.command("reprice")
+def reprice(
+    provider: Annotated[str | None, typer.Option(help="Only this provider, such as neuralwatt.")] = None,
+    days: Annotated[int, typer.Option(help="Requests of this many days.", min=1, max=366)] = 7,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+) -> None:
+    """Price the newest requests by the list, beside what was billed; say what has no price."""
+    with Client(load_settings()) as client:
+        told = client.call("prices.reprice", {"provider": provider, "days": days})
+    if json_:
+        out.document(told)
+        return
+    mark = out.MARKS
+    out.grid(
+        ["provider", "requests", "at list price, USD", "billed, USD", "billed requests", "newest", "note"],
+        [
+            [p["provider"], p["requests"], f"{p['list_usd'] or '—'} {mark[p['list_evidence_class']]}",
+             f"{p['billed_usd'] or '—'} {mark[p['billed_evidence_class']]}", p["billed_requests"], p["newest_at"],
+             p["note"]]
+            for p in told["providers"]
+        ],
+    )  # fmt: skip
+
+
 def _row(warning: dict[str, Any]) -> list[Any]:
     return [
         warning["provider"], warning["offer_id"], warning["component"], warning["min_prompt_tokens"],

@@ -131,15 +131,6 @@ def signed(value: SupportsFloat | None, unit: str) -> str:
     return text if number == 0 else f"{'+' if number > 0 else '−'}{text}"
 
 
-def plus_minus(value: SupportsFloat | None, unit: str, relative: float | None) -> str:
-    """`211 J ±3 %`; without the ± where the uncertainty is unknown."""
-    text = quantity(value, unit)
-    share = _number(relative)
-    if text == MISSING or share is None:
-        return text
-    return f"{text} ±{significant(share * 100, 2 if share < 0.1 else 3 if share >= 1 else 2)}{NBSP}%"
-
-
 def interval(low: SupportsFloat | None, high: SupportsFloat | None, unit: str) -> str:
     """`204–218 J`: both ends in the prefix of the upper one."""
     lower, upper = _number(low), _number(high)

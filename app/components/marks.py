@@ -128,12 +128,3 @@ def runs_html(states: list[str]) -> str:
         f'<span class="jb-runs" title="{title}"><span aria-hidden="true">{"".join(marks)}</span>'
         f'<span class="jb-vh">{title}</span></span>'
     )
-
-
-def freshness_html(title: str, status: str, age: str, why: str = "") -> str:
-    """`catalog fresh 4 min`; stale and expired are outlined, never is dashed."""
-    text = "never" if status == "never" else f"{status} {age}"
-    return (
-        f'<span class="jb-tag {escape(status)}" title="{escape(why)}"><b>{escape(title)}</b> '
-        f"<span>{escape(text)}</span></span>"
-    )

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from pydantic import Field, field_validator
 
-from app.operations import Actor, Params, operation
+from app.operations import Actor, NoParams, Params, operation
 from app.operations.plain import plain, plain_rows
 from ingest.billing.currencies import CurrencyTotal, FxRate, total_in
 from ingest.billing.derive import priced_requests
 from ingest.billing.tariff_check import check, uncovered
+from warehouse.accounts import account_usable
 from warehouse.clock import to_utc, utcnow
 
 if TYPE_CHECKING:
@@ -103,6 +104,20 @@ def charges_totals(desk: Desk, actor: Actor, params: TotalsParams) -> dict[str, 
         total = total_in(params.into, params.on or utcnow().date(), sums, _rates(desk, as_of))
         told["total"] = _shown(total)
     return told
+
+
+@operation("accounts.list", scope="read", params=NoParams)
+def accounts(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
+    """List the accounts with their balance and whether they pay for one more request."""
+    now = utcnow()
+    rows = []
+    for row in desk.warehouse.query("SELECT * FROM mart.account_balance ORDER BY provider, account").iter_rows(
+        named=True
+    ):
+        verdict = account_usable(row, now)
+        told = {**row, "usable": verdict.usable, "why": verdict.reason}
+        rows.append(plain({**told, "age_s": (now - row["snapshot_at"]).total_seconds()}))
+    return {"accounts": rows}
 
 
 def _rates(desk: Desk, as_of: datetime) -> list[FxRate]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -9,7 +11,9 @@ from pydantic import Field
 
 from app.desk import Desk
 from app.operations import Actor, Params, operation
-from app.operations.plain import plain_rows
+from app.operations.plain import plain, plain_rows
+from ingest.billing.pricing import rollup
+from ingest.billing.repricing import reprice
 from ingest.catalog.crosscheck import compare
 from warehouse.clock import utcnow
 
@@ -40,3 +44,55 @@ def crosscheck(desk: Desk, actor: Actor, params: CrosscheckParams) -> dict[str, 
         "not_comparable": counts.get("not_comparable", 0),
         "warnings": plain_rows(differing.head(params.limit).drop("status")),
     }
+
+
+_MAX_REQUESTS = 100_000
+
+
+class RepriceParams(Params):
+    provider: str | None = None
+    days: int = Field(7, ge=1, le=366)
+
+
+@operation("prices.reprice", scope="read", params=RepriceParams)
+def reprice_usage(desk: Desk, actor: Actor, params: RepriceParams) -> dict[str, Any]:
+    """Price the newest requests by the list prices in force, beside what was billed; say what has no price."""
+    since = utcnow() - timedelta(days=params.days)
+    usage = desk.warehouse.query(
+        "SELECT * FROM core.usage WHERE grain = 'request' AND period_start_at >= $since "
+        "AND ($provider IS NULL OR provider = $provider) ORDER BY period_start_at DESC, usage_key LIMIT $most",
+        {"since": since, "provider": params.provider, "most": _MAX_REQUESTS},
+    )
+    prices = desk.warehouse.query("SELECT * FROM mart.price ORDER BY provider, offer_id, component, min_prompt_tokens")
+    rows = [
+        _repriced(provider, own, prices.filter(pl.col("provider") == provider))
+        for (provider,), own in usage.partition_by("provider", as_dict=True, maintain_order=True).items()
+    ]
+    return {"since": plain(since), "cut": usage.height == _MAX_REQUESTS, "providers": rows}
+
+
+def _repriced(provider: str, usage: pl.DataFrame, prices: pl.DataFrame) -> dict[str, Any]:
+    """One provider: list price as a sum that says what it leaves out, the bill over the rows that have one."""
+    told = reprice(usage, prices)
+    total = rollup(told["repriced_usd"].to_list(), told["tokens"].fill_null(0).to_list())
+    billed = _known(usage["billed_cost_usd"].to_list())
+    reasons = told.drop_nulls("reason")["reason"].value_counts(sort=True).head(5)
+    figures = {
+        "provider": provider,
+        "requests": usage.height,
+        "list_usd": total.total_usd,
+        "list_evidence_class": "modeled",
+        "list_is_lower_bound": total.lower_bound,
+        "note": total.note,
+        "billed_usd": sum(billed) if billed else None,
+        "billed_evidence_class": "measured" if billed else None,
+        "billed_requests": len(billed),
+        "newest_at": usage["period_end_at"].max(),
+        "unpriced_because": dict(reasons.iter_rows()),
+    }
+    result: dict[str, Any] = plain(figures)
+    return result
+
+
+def _known(costs: Sequence[Any]) -> list[Any]:
+    return [cost for cost in costs if cost is not None]

@@ -54,6 +54,8 @@ def rebuild_tables(desk: Desk, actor: Actor, params: RebuildParams) -> dict[str,
     """Rebuild the typed tables from landing into a new warehouse file."""
     if params.into.exists():
         raise BadRequest(f"{params.into} exists already.", fix="name a new file; nothing is overwritten")
+    if not params.into.absolute().parent.is_dir():
+        raise BadRequest(f"There is no folder {params.into.absolute().parent}.", fix="make it, or name another file")
     fresh = Warehouse.open(params.into.absolute())
     try:
         told = rebuild(desk.warehouse, fresh)

@@ -170,7 +170,27 @@ def test_the_typed_tables_are_rebuilt_into_a_new_file_and_nothing_is_overwritten
     assert told["failed"] == []
     assert file.exists()
     assert "exists already" in desk.json("rebuild", "--into", str(file), code=2)["error"]["message"]
+    missing = desk.json("rebuild", "--into", str(tmp_path / "no" / "x.duckdb"), code=2)
+    assert "There is no folder" in missing["error"]["message"]
+    assert not (tmp_path / "no").exists()
     desk.json("rebuild", code=2)
+
+
+def test_usage_is_repriced_beside_the_bill_and_accounts_tell_whether_they_pay(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "mystery.jsonl"
+    completion = {"id": "c-1", "object": "chat.completion", "created": int(time.time()) - 60, "model": "mystery"}
+    choices = [{"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}]
+    file.write_text(json.dumps({**completion, "choices": choices}) + "\n")  # an unknown model, and no token counts
+    assert desk.json("import", "neuralwatt-completions", str(file))["rows_loaded"] == 1
+    told = desk.json("prices", "reprice", "--provider", "neuralwatt")["providers"][0]
+    assert told["requests"] > 400
+    assert float(told["list_usd"]) > float(told["billed_usd"]) > 0  # list price and bill are two figures
+    assert (told["list_evidence_class"], told["billed_evidence_class"]) == ("modeled", "measured")
+    assert told["list_is_lower_bound"]  # what has no price is not free
+    assert any("mystery" in reason for reason in told["unpriced_because"])
+    desk.json("prices", "reprice", "--days", "0", code=2)
+    assert desk.json("charges", "accounts")["accounts"] == []
+    desk.json("charges", "accounts", "--x", code=2)
 
 
 def test_sources_are_listed_with_freshness(desk: Desk) -> None:

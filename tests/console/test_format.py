@@ -69,11 +69,6 @@ def test_an_interval_has_one_unit_for_both_ends() -> None:
     assert fmt.interval(None, 1, "J") == fmt.MISSING
 
 
-def test_uncertainty_follows_the_value_where_it_is_known() -> None:
-    assert spaced(fmt.plus_minus(211, "J", 0.03)) == "211 J ±3.0 %"
-    assert spaced(fmt.plus_minus(211, "J", None)) == "211 J"
-
-
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [(3, "3 s"), (60, "1 min"), (3599, "60 min"), (3 * 3600, "3 h"), (47 * 3600, "47 h"), (2 * 86400, "2 d")],

@@ -78,7 +78,6 @@ def test_text_from_outside_never_becomes_markup() -> None:
     at = NOW
     htmls = [
         marks.chip_html(HOSTILE),
-        marks.freshness_html(HOSTILE, "stale", "3 h", HOSTILE),
         shapes.figure_html(Figure(HOSTILE, HOSTILE, HOSTILE, HOSTILE, explain=HOSTILE)),
         shapes.timeline_html([Moment(at, HOSTILE, HOSTILE)]),
         shapes.reasons_html([HOSTILE, HOSTILE]),
