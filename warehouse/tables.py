@@ -87,4 +87,14 @@ def frame(table: str, rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
             f"Rows for {table} have unknown columns {', '.join(sorted(unknown))}.",
             fix=f"use {', '.join(schema)}",
         )
-    return pl.DataFrame({name: [row.get(name) for row in listed] for name in schema}, schema=schema, strict=True)
+    values = {name: [row.get(name) for row in listed] for name in schema}
+    try:
+        return pl.DataFrame(values, schema=schema, strict=True)
+    except UnicodeEncodeError:  # a lone surrogate, as JSON escapes can spell it: no text that can be stored
+        mended = {name: [_storable(v) for v in column] for name, column in values.items()}
+        return pl.DataFrame(mended, schema=schema, strict=True)
+
+
+def _storable(value: Any) -> Any:
+    """`value`, with U+FFFD for each lone surrogate of a text."""
+    return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if isinstance(value, str) else value

@@ -5,14 +5,12 @@ Rules, each from a public failure of a neighbouring tool (tests name them):
 - a tier re-prices the whole request, not the part above its threshold;
 - a price that is unknown or dynamic makes the cost unknown, never 0 and never negative;
 - a sum with unknown parts is a lower bound and says so;
-- amounts of two currencies meet only through a dated rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -63,35 +61,6 @@ class Rollup:
         """The sentence of an alert; None where no token went unpriced."""
         share = self.unpriced_token_share
         return f"unpriced share {share * 100:.0f} % of tokens" if share else None
-
-
-@dataclass(frozen=True)
-class Money:
-    amount: Decimal
-    currency: str
-
-
-@dataclass(frozen=True)
-class Rate:
-    """`per_usd` units of `currency` were one USD on `day`."""
-
-    currency: str
-    per_usd: Decimal
-    day: date
-
-    def __post_init__(self) -> None:
-        if not self.per_usd.is_finite() or self.per_usd <= 0:
-            raise ValueError(f"the rate of {self.currency} is {self.per_usd} per USD; it must be above 0")
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Subtotals per currency; `total_usd` only where a dated rate covers each of them."""
-
-    by_currency: Mapping[str, Decimal]
-    total_usd: Decimal | None
-    rates: tuple[Rate, ...] = ()
-    missing: tuple[str, ...] = ()
 
 
 def request_cost(
@@ -164,20 +133,3 @@ def per_token(price: Decimal, unit: str) -> Decimal:
     if name is None:
         raise ValueError(f"the price unit {unit!r} is not known; declare one of {', '.join(_UNIT_NAMES)}")
     return price / TOKENS_PER_UNIT[name]
-
-
-def add_money(amounts: Iterable[Money], rates: Iterable[Rate] = ()) -> Totals:
-    """Subtotals per currency, and their sum in USD where every currency has a dated rate."""
-    subtotals: dict[str, Decimal] = {}
-    for money in amounts:
-        subtotals[money.currency] = subtotals.get(money.currency, Decimal(0)) + money.amount
-    known: dict[str, Rate] = {}
-    for rate in rates:
-        if rate.currency not in known or known[rate.currency].day < rate.day:
-            known[rate.currency] = rate
-    missing = tuple(sorted(c for c in subtotals if c != "USD" and c not in known))
-    used = tuple(known[c] for c in sorted(subtotals) if c != "USD" and c in known)
-    total = None
-    if subtotals and not missing:
-        total = sum((a if c == "USD" else a / known[c].per_usd for c, a in subtotals.items()), Decimal(0))
-    return Totals(subtotals, total, used, missing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.billing.pricing import Money, Rate, add_money, per_token, request_cost, rollup
+from ingest.billing.pricing import per_token, request_cost, rollup
 
 
 def row(component: str, usd: str | None, kind: str = "fixed", tier: int = 0) -> dict[str, Any]:
@@ -137,30 +136,3 @@ def test_t07_a_declared_unit_gives_a_price_per_token(unit: str, expected: str) -
 def test_t07_an_undeclared_unit_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'bushel'"):
         per_token(Decimal(3), "bushel")
-
-
-def test_t13_two_currencies_without_a_rate_stay_two_subtotals() -> None:
-    # opencode#41208, Reasonix#1369
-    totals = add_money([Money(Decimal("1.03"), "CNY"), Money(Decimal("1.00"), "USD")])
-    assert totals.by_currency == {"CNY": Decimal("1.03"), "USD": Decimal("1.00")}
-    assert totals.total_usd is None
-    assert totals.missing == ("CNY",)
-
-
-def test_t13_a_dated_rate_joins_them_and_is_shown() -> None:
-    rate = Rate("CNY", Decimal("7.2"), date(2026, 8, 11))
-    totals = add_money([Money(Decimal("1.03"), "CNY"), Money(Decimal("1.00"), "USD")], [rate])
-    assert totals.total_usd is not None
-    assert float(totals.total_usd) == pytest.approx(1.1430555555555555, rel=1e-12)
-    assert totals.rates == (rate,)
-
-
-def test_t13_of_two_rates_the_later_holds() -> None:
-    old, new = Rate("CNY", Decimal(8), date(2026, 1, 1)), Rate("CNY", Decimal(4), date(2026, 8, 1))
-    assert add_money([Money(Decimal(8), "CNY")], [new, old]).total_usd == 2
-
-
-@pytest.mark.parametrize("per_usd", ["0", "-7.2", "NaN"])
-def test_t13_a_rate_that_is_none_is_refused(per_usd: str) -> None:
-    with pytest.raises(ValueError, match="CNY"):
-        Rate("CNY", Decimal(per_usd), date(2026, 8, 11))

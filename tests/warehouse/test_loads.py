@@ -153,6 +153,12 @@ def test_sample_and_real_versions_are_compared_apart(warehouse: Warehouse) -> No
     assert load(warehouse, "core.price", [price("0.1", T0 + timedelta(days=1))], source="neuralwatt").loaded == 1
 
 
+def test_a_lone_surrogate_becomes_the_replacement_character(warehouse: Warehouse) -> None:
+    """JSON can spell half a character (\\ud800); no text column can hold it."""
+    load(warehouse, "core.usage", [{**usage("a", "1"), "requested_offer": "m\ud800x", "zone": None}])
+    assert "\ufffd" in warehouse.scalar("SELECT requested_offer FROM core.usage")
+
+
 def test_a_frame_that_does_not_fit_is_refused_by_name(warehouse: Warehouse) -> None:
     bad = frame("core.price", [price("0.1")]).with_columns(pl.lit(1.0).alias("price_usd_per_unit"))
     with pytest.raises(SchemaMismatch, match="price_usd_per_unit"), warehouse.transaction() as tx:
