@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from warehouse.engine import Warehouse
+
+# A run of CI tries the same examples each time, so that it tells about the change and not about its luck;
+# everywhere else each run tries new ones.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Each test has a JOULEBOOK_HOME of its own and none of the caller's JOULEBOOK_* settings."""
-    import os
-
     for name in list(os.environ):
         if name.startswith("JOULEBOOK_") and not name.startswith("JOULEBOOK_REQUIRE_"):
             monkeypatch.delenv(name)

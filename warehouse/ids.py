@@ -57,7 +57,7 @@ def canonical_json(value: Any) -> str:
 
 def content_hash(value: Any) -> str:
     """sha256 of the canonical JSON of `value`, in hex."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def sha256(data: bytes) -> str:

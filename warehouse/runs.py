@@ -15,7 +15,7 @@ import polars as pl
 from warehouse.clock import utcnow
 from warehouse.engine import Transaction, Warehouse
 from warehouse.ids import content_hash, uuid7
-from warehouse.tables import columns
+from warehouse.tables import columns, typed
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,7 @@ def quarantine(tx: Transaction, run: RunStart, payload_id: str | None, rejects: 
     if not rows:
         return 0
     schema = {c.name: c.polars for c in columns("ops.quarantine")}
-    frame = pl.DataFrame({n: [r[n] for r in rows] for n in schema}, schema=schema).unique(
-        subset="quarantine_id", maintain_order=True
-    )
+    frame = typed({n: [r[n] for r in rows] for n in schema}, schema).unique(subset="quarantine_id", maintain_order=True)
     names = ", ".join(frame.columns)
     with tx.staged(frame) as staged:
         return tx.execute(

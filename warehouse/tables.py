@@ -87,7 +87,11 @@ def frame(table: str, rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
             f"Rows for {table} have unknown columns {', '.join(sorted(unknown))}.",
             fix=f"use {', '.join(schema)}",
         )
-    values = {name: [row.get(name) for row in listed] for name in schema}
+    return typed({name: [row.get(name) for row in listed] for name in schema}, schema)
+
+
+def typed(values: Mapping[str, list[Any]], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Columns as a frame of exactly these types; text that cannot be stored is mended, anything else is refused."""
     try:
         return pl.DataFrame(values, schema=schema, strict=True)
     except UnicodeEncodeError:  # a lone surrogate, as JSON escapes can spell it: no text that can be stored

@@ -283,3 +283,10 @@ def test_the_view_for_people_sums_no_grams_over_several_classes(warehouse: Wareh
         ("mixed", 1, 5.0, 5.0, "modeled"),
         ("one", 1, 3.0, 3.0, "modeled"),
     ]
+
+
+def test_a_refused_row_with_a_lone_surrogate_is_kept(warehouse: Warehouse) -> None:
+    run = runs.start(warehouse, source_id="s", kind="k", trigger="import")
+    with warehouse.transaction() as tx:
+        assert runs.quarantine(tx, run, None, [{"reason": "no id", "raw": "half \ud800 a character"}]) == 1
+    assert "\ufffd" in warehouse.scalar("SELECT raw FROM ops.quarantine")
