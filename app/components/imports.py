@@ -60,7 +60,10 @@ def _cancel(task: str) -> None:
 def form() -> None:
     """Choose a kind, its options and a file."""
     kinds = sorted(name for name, found in KINDS.items() if found.importable)
-    with st.expander("Import a file", key="import-a-file"):
+    # A switch and not an expander: what is open in the browser alone closes when the page is drawn anew.
+    if not st.toggle("Import a file", key="import-open"):
+        return
+    with st.container(border=True, key="import-a-file"):
         kind = st.selectbox("Kind", kinds, key="import-kind")
         found = KINDS[kind]
         shapes.note(f"{found.title}: {found.docs}. At most {size(found.max_bytes)}; larger logs by `joulebook import`.")
