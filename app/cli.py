@@ -18,8 +18,10 @@ from typer.exceptions import Abort, TyperException
 from app import cli_print as out
 from app.cli_alerts import alerts
 from app.cli_billing import charges, tariffs
+from app.cli_fleet import fleet
 from app.cli_power import power
 from app.cli_prices import prices
+from app.cli_replay import replay
 from app.client import Client
 from app.errors import AppError, BadRequest
 from app.logs import log_to_stderr
@@ -52,6 +54,8 @@ app.add_typer(tariffs, name="tariffs")
 app.add_typer(charges, name="charges")
 app.add_typer(prices, name="prices")
 app.add_typer(power, name="power")
+app.add_typer(replay, name="replay")
+app.add_typer(fleet, name="fleet")
 token = group("token", "API tokens: create, list, revoke.")
 
 

@@ -48,6 +48,13 @@ KEYS: dict[str, tuple[tuple[str, ...], bool]] = {
     "core.fx_rate": (("from_currency", "to_currency", "rate_source", "rate_on_at", "source_id", "known_from"), True),
     "core.account_balance": (("provider", "account", "snapshot_at"), True),
     "core.account_usage": (("provider", "account", "usage_key"), True),
+    "core.query": (("dataset", "query_id"), False),
+    "core.arm": (("dataset", "arm"), True),
+    "core.outcome": (("dataset", "query_id", "arm"), False),
+    "core.replay_run": (("replay_run_id",), True),
+    "core.replay_metric": (("replay_run_id", "policy", "benchmark", "metric"), False),
+    "core.replay_choice": (("replay_run_id", "policy", "query_id"), False),
+    "core.trained_policy": (("trained_policy_id",), True),
     "ledger.event": (("seq",), True),
 }
 

@@ -71,6 +71,13 @@ SPECS: dict[str, Spec] = {
     "core.account_balance": Spec(Mode.MERGE, ("provider", "account", "snapshot_at")),
     "core.account_usage": Spec(Mode.MERGE, ("provider", "account", "usage_key")),
     "core.power_sample": Spec(Mode.APPEND, ("device_uuid", "sampled_at")),
+    "core.query": Spec(Mode.MERGE, ("dataset", "query_id")),
+    "core.arm": Spec(Mode.MERGE, ("dataset", "arm")),
+    "core.outcome": Spec(Mode.MERGE, ("dataset", "query_id", "arm")),
+    "core.replay_run": Spec(Mode.APPEND, ("replay_run_id",)),
+    "core.replay_metric": Spec(Mode.APPEND, ("replay_run_id", "policy", "benchmark", "metric")),
+    "core.replay_choice": Spec(Mode.APPEND, ("replay_run_id", "policy", "query_id")),
+    "core.trained_policy": Spec(Mode.APPEND, ("trained_policy_id",)),
 }
 
 

@@ -1,0 +1,3 @@
+"""Operations of the fleet lab."""
+
+from __future__ import annotations

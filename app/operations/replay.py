@@ -1,0 +1,3 @@
+"""Operations of the replay lab."""
+
+from __future__ import annotations

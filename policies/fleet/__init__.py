@@ -1,0 +1,1 @@
+"""Fleet: which backend serves a request, at what joules, and how sure we are."""

@@ -1,0 +1,1 @@
+"""Proof: intervals, the non-inferiority gate, sequences and sensitivity."""

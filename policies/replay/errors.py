@@ -1,0 +1,63 @@
+"""What can go wrong in the replay lab. All terminal: the same table gives the same answer.
+
+PolicyError
+└── ReplayError            base: names the data set, the value, the allowed values and the fix
+    ├── DatasetUnknown     no outcome is recorded under that name
+    ├── DuplicateCell      one query and arm comes twice
+    ├── CorrectnessInvalid correctness outside 0..1
+    ├── EnergyInvalid      energy that is zero, negative or not finite
+    ├── MixedEvidence      joules of more than one evidence class in one column
+    ├── ArmUnknown         an arm that the table has not
+    ├── QueryLeaked        a held-out query that the training part has, too
+    ├── EmbeddingInvalid   embeddings that are not finite, or not one row per query
+    ├── ConditionUnknown   no measured window for that GPU, batch, zone or hour
+    └── NothingToLearn     a training part in which no policy can tell arms apart (empty, all wrong, all tied)
+"""
+
+from __future__ import annotations
+
+from policies.errors import PolicyError
+
+
+class ReplayError(PolicyError):
+    pass
+
+
+class DatasetUnknown(ReplayError):
+    pass
+
+
+class DuplicateCell(ReplayError):
+    pass
+
+
+class CorrectnessInvalid(ReplayError):
+    pass
+
+
+class EnergyInvalid(ReplayError):
+    pass
+
+
+class MixedEvidence(ReplayError):
+    pass
+
+
+class ArmUnknown(ReplayError):
+    pass
+
+
+class QueryLeaked(ReplayError):
+    pass
+
+
+class EmbeddingInvalid(ReplayError):
+    pass
+
+
+class ConditionUnknown(ReplayError):
+    pass
+
+
+class NothingToLearn(ReplayError):
+    pass
