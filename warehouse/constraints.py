@@ -55,6 +55,14 @@ KEYS: dict[str, tuple[tuple[str, ...], bool]] = {
     "core.replay_metric": (("replay_run_id", "policy", "benchmark", "metric"), False),
     "core.replay_choice": (("replay_run_id", "policy", "query_id"), False),
     "core.trained_policy": (("trained_policy_id",), True),
+    "core.request_trace": (("trace", "request_no"), False),
+    "core.length_cdf": (("cdf", "tokens"), True),
+    "core.calibration": (("calibration_id",), True),
+    "core.fleet_run": (("fleet_run_id",), True),
+    "core.fleet_metric": (("fleet_run_id", "case_name", "pool", "metric"), False),
+    "core.shadow_decision": (("policy_id", "request_id"), False),
+    "core.shadow_pair": (("pair_id", "source_id"), False),
+    "core.gate_report": (("gate_id",), True),
     "ledger.event": (("seq",), True),
 }
 

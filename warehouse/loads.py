@@ -78,6 +78,14 @@ SPECS: dict[str, Spec] = {
     "core.replay_metric": Spec(Mode.APPEND, ("replay_run_id", "policy", "benchmark", "metric")),
     "core.replay_choice": Spec(Mode.APPEND, ("replay_run_id", "policy", "query_id")),
     "core.trained_policy": Spec(Mode.APPEND, ("trained_policy_id",)),
+    "core.request_trace": Spec(Mode.MERGE, ("trace", "request_no")),
+    "core.length_cdf": Spec(Mode.MERGE, ("cdf", "tokens")),
+    "core.calibration": Spec(Mode.APPEND, ("calibration_id",)),
+    "core.fleet_run": Spec(Mode.APPEND, ("fleet_run_id",)),
+    "core.fleet_metric": Spec(Mode.APPEND, ("fleet_run_id", "case_name", "pool", "metric")),
+    "core.shadow_decision": Spec(Mode.APPEND, ("policy_id", "request_id")),
+    "core.shadow_pair": Spec(Mode.MERGE, ("pair_id", "source_id")),
+    "core.gate_report": Spec(Mode.APPEND, ("gate_id",)),
 }
 
 
