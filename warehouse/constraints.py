@@ -26,6 +26,7 @@ KEYS: dict[str, tuple[tuple[str, ...], bool]] = {
     "core.zone_map": (("system", "region", "zone_system", "source_id", "known_from"), True),
     "core.score": (("model", "category", "component", "source_id", "valid_from", "known_from"), True),
     "core.published_point": (("dataset", "policy"), True),
+    "core.published_slice": (("dataset", "policy", "benchmark"), True),
     "core.policy_version": (("policy_id",), True),
     "core.backend": (("backend_id", "source_id", "valid_from", "known_from"), True),
     "core.serving_scrape": (("backend_id", "engine", "model", "scraped_at", "source_id"), False),

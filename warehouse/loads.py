@@ -57,6 +57,7 @@ SPECS: dict[str, Spec] = {
     "core.usage": Spec(Mode.MERGE, ("provider", "account", "usage_key")),
     "core.energy_observation": Spec(Mode.MERGE, ("observation_id",)),
     "core.published_point": Spec(Mode.MERGE, ("dataset", "policy")),
+    "core.published_slice": Spec(Mode.MERGE, ("dataset", "policy", "benchmark")),
     "core.device": Spec(Mode.MERGE, ("device_uuid", "source_id")),
     "core.backend": Spec(Mode.VERSIONS, ("backend_id", "source_id"), "valid_from"),
     "core.serving_scrape": Spec(Mode.MERGE, ("backend_id", "engine", "model", "scraped_at", "source_id")),
