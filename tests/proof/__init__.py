@@ -1,0 +1,1 @@
+"""Proof: every estimator against its published or computed reference answer."""
