@@ -73,7 +73,7 @@ def published(warehouse: Warehouse, dataset: str, axis: str) -> list[Point]:
         return []
     frame = warehouse.query(
         f"SELECT policy, {column} AS x, accuracy, evidence_class, n, known_from, source_id, citation, method "
-        "FROM core.published_point WHERE dataset = $d ORDER BY policy",
+        f"FROM core.published_point WHERE dataset = $d AND {column} IS NOT NULL ORDER BY policy",
         {"d": dataset},
     )
     points = []

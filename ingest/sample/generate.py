@@ -11,7 +11,7 @@ from ingest.sample.catalog import models_document
 from ingest.sample.completions import completion
 from ingest.sample.grid import factors_csv
 from ingest.sample.organic import organic_runs
-from ingest.sample.published import published_document
+from ingest.sample.published import fixed_arms_document, published_document
 from ingest.sample.reference import reference_runs
 
 
@@ -28,6 +28,7 @@ def sample_payloads(now: datetime) -> list[Payload]:
         _payload("grid", "grid-factors", "text/csv", factors_csv(instant), instant),
         _payload("completions", "neuralwatt-completions", "application/x-ndjson", lines, instant),
         _payload("published", "published-points", "application/json", _json(published_document()), instant),
+        _payload("published-fixed-arms", "published-points", "application/json", _json(fixed_arms_document()), instant),
     ]
 
 

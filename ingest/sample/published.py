@@ -1,4 +1,4 @@
-"""Points that a publication reports: `published-points` -> core.published_point.
+"""Points that a publication reports: `published-points` -> core.published_point, core.published_slice.
 
 They are nobody's measurement here: the class is `modeled`, the method `published table`, and every point
 carries its citation.
@@ -12,39 +12,60 @@ from typing import Any
 from ingest.base import Parsed, Payload, Reject
 from ingest.fields import Row, as_float
 from ingest.read import field_of, read_json, refuse, shape_of
+from ingest.sample.published_tables import (
+    CITATION,
+    COLUMNS,
+    FIXED_ARM_SLICES,
+    FIXED_ARMS,
+    FIXED_ARMS_CITATION,
+    HELD_OUT,
+    HELD_OUT_QUERIES,
+    SLICES_CITATION,
+    TABLE_2,
+    TABLE_3,
+    TABLE_4,
+)
 from warehouse.evidence import EvidenceClass
 from warehouse.tables import frame
 
-CITATION = "Measured Joules, Learned Routes, arXiv:2609.23085, Table 2"
-HELD_OUT_QUERIES = 913
-
-# policy, accuracy, reward (None: the table has none), duration (ms), model energy (J), power (W).
-# Power is the mean of per-call power, not energy / duration.
-TABLE_2: tuple[tuple[str, float, float | None, int, float, float], ...] = (
-    ("always_smallest", 0.189, None, 3780, 91.8, 23.2),
-    ("always_medium", 0.791, None, 28672, 4127.9, 125.9),
-    ("always_large", 0.735, None, 25706, 5112.4, 174.5),
-    ("K-NN", 0.790, None, 23366, 3697.6, 121.3),
-    ("UniRoute", 0.618, None, 15371, 2192.2, 84.8),
-    ("Smoothie", 0.599, None, 9269, 1070.6, 59.4),
-    ("RouteLLM", 0.721, None, 25053, 4958.6, 170.3),
-    ("GreenServ (λ=0.5)", 0.567, None, 5584, 277.0, 41.4),
-    ("SFT (λe=0.5)", 0.502, 0.400, 7821, 822.8, 45.9),
-    ("KL-GRPO (SFT λe=0.5, RL λe=0.4, step 500)", 0.591, 0.686, 10932, 1339.8, 47.1),
-    ("KL-GRPO (SFT λe=0.5, RL λe=0.4, step 1500)", 0.609, 0.720, 13118, 1691.9, 55.2),
-    ("GRPO (SFT λe=0.5, RL λe=0.4, step 750)", 0.584, 0.666, 7942, 811.8, 48.5),
-    ("GRPO (both λe=0.3, step 1000)", 0.573, 0.612, 6002, 297.0, 46.8),
-)
+METHOD = "published table"
+DATASET = "published"
 
 
 def published_document() -> dict[str, Any]:
-    """Table 2 of arXiv 2609.23085 as a `published-points` document."""
+    """Table 2 of arXiv 2609.23085 as a `published-points` document, with Tables 3 and 4 as its slices."""
     names = ("policy", "accuracy", "reward", "duration_ms", "energy_j", "power_w")
     return {
-        "dataset": "published",
+        "dataset": DATASET,
         "citation": CITATION,
         "n": HELD_OUT_QUERIES,
         "points": [dict(zip(names, row, strict=True)) for row in TABLE_2],
+        "slices_citation": SLICES_CITATION,
+        "slices": [
+            {
+                "policy": policy,
+                "benchmark": benchmark,
+                "n": HELD_OUT[benchmark],
+                "accuracy": round(percent[i] / 100, 3),
+                "energy_j": joules[i],
+            }
+            for benchmark, percent, joules in zip(HELD_OUT, TABLE_3, TABLE_4, strict=True)
+            for i, policy in enumerate(COLUMNS)
+        ],
+    }
+
+
+def fixed_arms_document() -> dict[str, Any]:
+    """The fixed arm that the same paper tells in its text only: a data set of its own, so that Table 2 stays itself."""
+    return {
+        "dataset": f"{DATASET}-fixed-arms",
+        "citation": FIXED_ARMS_CITATION,
+        "n": HELD_OUT_QUERIES,
+        "points": [{"policy": policy, "accuracy": acc, "energy_j": joules} for policy, acc, joules in FIXED_ARMS],
+        "slices": [
+            {"policy": policy, "benchmark": benchmark, "n": HELD_OUT[benchmark], "accuracy": acc}
+            for policy, benchmark, acc in FIXED_ARM_SLICES
+        ],
     }
 
 
@@ -64,9 +85,14 @@ def parse(payload: Payload) -> Parsed:
         rejects += row.rejects
         if point is not None:
             rows.append({"dataset": dataset, "n": n, "citation": citation, **point})
+    slices, refused = _slices(document, dataset, citation, seen)
+    rejects += refused
     return Parsed(
         primary="core.published_point",
-        tables={"core.published_point": frame("core.published_point", rows)},
+        tables={
+            "core.published_point": frame("core.published_point", rows),
+            "core.published_slice": frame("core.published_slice", slices),
+        },
         rows_in=len(listed),
         rejects=tuple(rejects),
     )
@@ -95,24 +121,56 @@ def _point(row: Row, data: Any, seen: set[str]) -> dict[str, Any] | None:
     seen.add(row.key)
     needed = {
         "accuracy": row.number("accuracy", data.get("accuracy"), high=1),
-        "duration_ms": row.number("duration_ms", data.get("duration_ms")),
         "energy_j": row.number("energy_j", data.get("energy_j")),
-        "power_w": row.number("power_w", data.get("power_w")),
     }
     bad = [name for name, value in needed.items() if value is None]
     if bad:
         row.rejects.clear()  # one whole-row reject says it all; the invariant counts rows, not fields
         row.refuse(bad[0], data.get(bad[0]), "is not a usable number", whole_row=True)
         return None
-    duration_ms = needed["duration_ms"]
-    assert duration_ms is not None
+    duration_ms = row.number("duration_ms", data.get("duration_ms"))
     return {
         "policy": row.key,
         "accuracy": as_float(needed["accuracy"]),
         "reward": as_float(row.number("reward", data.get("reward"), low=Decimal(-100))),
         "energy_j": as_float(needed["energy_j"]),
-        "latency_s": float(duration_ms / 1000),
-        "power_w": as_float(needed["power_w"]),
+        "latency_s": None if duration_ms is None else float(duration_ms / 1000),
+        "power_w": as_float(row.number("power_w", data.get("power_w"))),
         "evidence_class": EvidenceClass.MODELED.value,
-        "method": "published table",
+        "method": METHOD,
     }
+
+
+def _slices(
+    document: dict[str, Any], dataset: str, citation: str, policies: set[str]
+) -> tuple[list[dict[str, Any]], list[Reject]]:
+    """The points by benchmark. A bad one is dropped; it never costs the point it belongs to."""
+    listed = document.get("slices")
+    cited = document.get("slices_citation") or citation
+    rows: list[dict[str, Any]] = []
+    rejects: list[Reject] = []
+    seen: set[tuple[str, str]] = set()
+    for row_no, data in enumerate(listed if isinstance(listed, list) else []):
+        row = Row(row_no, data if isinstance(data, dict) else {"row": data}, dataset)
+        told = row.data
+        policy, benchmark = row.text("policy", told.get("policy")), row.text("benchmark", told.get("benchmark"))
+        accuracy = row.number("accuracy", told.get("accuracy"), high=1)
+        if policy not in policies or benchmark is None or accuracy is None or (policy, benchmark) in seen:
+            row.refuse("slices", told, "names no point above, no benchmark or accuracy, or came twice")
+        else:
+            seen.add((policy, benchmark))
+            rows.append(
+                {
+                    "dataset": dataset,
+                    "policy": policy,
+                    "benchmark": benchmark,
+                    "n": row.whole("n", told.get("n"), low=1),
+                    "accuracy": as_float(accuracy),
+                    "energy_j": as_float(row.number("energy_j", told.get("energy_j"))),
+                    "evidence_class": EvidenceClass.MODELED.value,
+                    "method": METHOD,
+                    "citation": str(cited),
+                }
+            )
+        rejects += row.rejects
+    return rows, rejects

@@ -143,7 +143,7 @@ def test_an_empty_page_loads_the_sample_by_one_button(desk: Desk) -> None:
     page = press(open_page(), "load-sample")
     assert not page.exception
     assert "SAMPLE</b>" in words(page)
-    assert desk.warehouse.scalar("SELECT count(*) FROM core.published_point") == 13
+    assert desk.warehouse.scalar("SELECT count(*) FROM core.published_point WHERE dataset = 'published'") == 13
 
 
 def test_refresh_periods_of_sessions_differ(monkeypatch: pytest.MonkeyPatch) -> None:

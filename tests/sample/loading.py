@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
+from importlib import resources
 from typing import Any
 
 import polars as pl
@@ -32,6 +33,7 @@ def parsed(payload: Payload) -> Parsed:
 
 def load(world: World, payloads: list[Payload], known_from: datetime) -> None:
     """Every frame as it is, with the columns that the loader adds."""
+    world.db.execute((resources.files("warehouse.migrations") / "v0008_published.sql").read_text(encoding="utf-8"))
     for payload in payloads:
         for table, frame in parsed(payload).tables.items():
             whole = frame.with_columns(

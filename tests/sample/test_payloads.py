@@ -12,7 +12,8 @@ import pytest
 from ingest.base import Payload
 from ingest.errors import PayloadError
 from ingest.sample import sample_payloads
-from ingest.sample.published import TABLE_2, parse, published_document
+from ingest.sample.published import parse, published_document
+from ingest.sample.published_tables import SLICES_CITATION, TABLE_2, TABLE_3, TABLE_4
 from tests.policies.world import NOW, World
 from tests.sample.loading import catalog, documents, parsed
 from tests.support import shared
@@ -41,6 +42,7 @@ def test_every_payload_is_recognisable_as_sample(payloads: list[Payload]) -> Non
         ("sample:grid", "grid-factors"),
         ("sample:completions", "neuralwatt-completions"),
         ("sample:published", "published-points"),
+        ("sample:published-fixed-arms", "published-points"),
     ]
 
 
@@ -107,7 +109,7 @@ def published(document: object) -> Payload:
 
 
 def test_the_published_table_becomes_13_modeled_points(world: World) -> None:
-    rows = world.db.execute("SELECT * FROM core.published_point").pl()
+    rows = world.db.execute("SELECT * FROM core.published_point WHERE dataset = 'published' ORDER BY energy_j").pl()
     assert rows.height == 13
     assert set(rows["dataset"]) == {"published"}
     assert set(rows["evidence_class"]) == {"modeled"}
@@ -130,6 +132,40 @@ def test_the_figures_are_those_of_the_paper() -> None:
     assert [row[1:] for row in TABLE_2] == expected
 
 
+def test_the_fixed_arm_of_the_text_is_a_data_set_of_its_own_without_time_and_power(world: World) -> None:
+    rows = world.db.execute("SELECT * FROM core.published_point WHERE dataset <> 'published'").pl()
+    (row,) = rows.to_dicts()
+    assert (row["dataset"], row["policy"]) == ("published-fixed-arms", "Always-Qwen2.5-7B")
+    assert (row["accuracy"], row["energy_j"], row["latency_s"], row["power_w"]) == (0.640, 281.6, None, None)
+    assert row["citation"].endswith("Table 8")
+
+
+def test_the_slices_are_those_of_the_paper_and_name_their_own_tables(world: World) -> None:
+    text = shared("sources/measured-joules-learned-routes.md").read_text(encoding="utf-8")
+    slices = world.db.execute("SELECT * FROM core.published_slice WHERE dataset = 'published'").pl()
+    assert slices.height == 7 * 11
+    assert set(slices["citation"]) == {SLICES_CITATION}
+    for number, until, table in ((3, "##### MATH-500", TABLE_3), (4, "The more direct", TABLE_4)):
+        start = text.index(f"Table {number}. ")
+        lines = [line for line in text[start : text.index(until, start)].splitlines() if line.startswith("|")][2:-1]
+        told = [[float(c.strip().replace("k", "")) * (1000 if "k" in c else 1) for c in line.strip("| ").split("|")[1:]]
+                for line in lines]  # fmt: skip
+        assert [list(row) for row in table] == told
+
+
+def test_a_bad_slice_is_dropped_and_its_point_stays() -> None:
+    document = published_document()
+    document["slices"][0]["accuracy"] = 2
+    document["slices"][1]["policy"] = "nobody"
+    document["slices"][2] = dict(document["slices"][3])
+    document["slices"].append("nonsense")
+    result = parse(published(document))
+    assert result.tables["core.published_point"].height == 13
+    assert result.tables["core.published_slice"].height == 7 * 11 - 3
+    assert result.rows_quarantined == 0
+    assert len(result.rejects) == 5  # the accuracy itself, and each row that has no place
+
+
 def test_half_a_point_is_refused_and_its_siblings_load() -> None:
     document = published_document()
     document["points"][0]["energy_j"] = None
@@ -139,7 +175,7 @@ def test_half_a_point_is_refused_and_its_siblings_load() -> None:
     result = parse(published(document))
     assert result.rows_in == 14
     assert result.tables["core.published_point"].height == 10
-    assert [r.field for r in result.rejects] == ["energy_j", "accuracy", "policy", None]
+    assert [r.field for r in result.rejects if r.whole_row] == ["energy_j", "accuracy", "policy", None]
     assert result.rows_in == result.tables["core.published_point"].height + result.rows_quarantined
 
 
