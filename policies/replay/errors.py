@@ -11,7 +11,10 @@ PolicyError
     ├── QueryLeaked        a held-out query that the training part has, too
     ├── EmbeddingInvalid   embeddings that are not finite, or not one row per query
     ├── ConditionUnknown   no measured window for that GPU, batch, zone or hour
-    └── NothingToLearn     a training part in which no policy can tell arms apart (empty, all wrong, all tied)
+    ├── NothingToLearn     a training part in which no policy can tell arms apart (empty, all wrong, all tied)
+    ├── TrainerUnavailable the extra joulebook[trl] or a GPU is not there
+    ├── WeightsMissing     weights of a language model that are not on this machine
+    └── RouterInvalid      a folder or file that holds no trained router, or not the one it says
 """
 
 from __future__ import annotations
@@ -60,4 +63,16 @@ class ConditionUnknown(ReplayError):
 
 
 class NothingToLearn(ReplayError):
+    pass
+
+
+class TrainerUnavailable(ReplayError):
+    pass
+
+
+class WeightsMissing(ReplayError):
+    pass
+
+
+class RouterInvalid(ReplayError):
     pass
