@@ -2,11 +2,135 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
 
+from app import cli_print as out
+from app.client import Client
+from app.replay import printing
+from app.replay.watching import watched
+from app.settings import load_settings
+
 replay = typer.Typer(help="Replay lab: what another routing policy would have cost.", no_args_is_help=True)
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Dataset = Annotated[str, typer.Option(help="Data set, as `replay datasets` lists it.")]
 
 
 @replay.callback()
 def _group() -> None:
     """Replay lab: what another routing policy would have cost."""
+
+
+def _ask(name: str, params: dict[str, Any]) -> dict[str, Any]:
+    with Client(load_settings()) as client:
+        return client.call(name, params)
+
+
+def _watch(name: str, params: dict[str, Any], as_json: bool) -> dict[str, Any]:
+    """Run a long operation with a bar on stderr; Ctrl+C cancels it and nothing of it is kept."""
+    with Client(load_settings()) as client:
+        return watched(client, name, params, show=not as_json and sys.stderr.isatty())
+
+
+@replay.command("datasets")
+def datasets(json_: Json = False) -> None:
+    """List the data sets that can be replayed."""
+    told = _ask("replay.datasets", {})
+    out.document(told) if json_ else printing.datasets(told)
+
+
+@replay.command("run")
+def run(
+    dataset: Dataset,
+    gpu: Annotated[list[str] | None, typer.Option(help="GPU whose measured J per token are used; repeat.")] = None,
+    batch: Annotated[
+        list[float] | None, typer.Option(help="Concurrent requests of the backend; repeat for several loads.", min=0)
+    ] = None,
+    zone: Annotated[list[str] | None, typer.Option(help="Grid zone of the grams; repeat.")] = None,
+    at: Annotated[list[str] | None, typer.Option(help="Hour of the grams, ISO 8601 with zone; repeat.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(help="Only this policy or family; repeat.")] = None,
+    lambda_: Annotated[
+        list[float] | None, typer.Option("--lambda", help="Weight of energy, at which policies operate; repeat.")
+    ] = None,
+    reward_lambda: Annotated[float, typer.Option(help="Weight of the energy rank in the reward.", min=0)] = 0.4,
+    embedder: Annotated[str | None, typer.Option(help="Text embedding: wordllama, minilm or none.")] = None,
+    embeddings: Annotated[
+        Path | None, typer.Option(help="File of embeddings: .npy in query order, or Parquet with query_id.")
+    ] = None,
+    incumbent: Annotated[str | None, typer.Option(help="Arm or policy that routes today.")] = None,
+    budget_j: Annotated[float | None, typer.Option(help="Joules per query that may be spent.", min=0)] = None,
+    seed: Annotated[int, typer.Option(help="Seed of split, policies and bootstrap.", min=0)] = 0,
+    arms: Annotated[list[str] | None, typer.Option(help="Only these arms; repeat, or separate by commas.")] = None,
+    benchmark: Annotated[list[str] | None, typer.Option(help="Only these benchmarks; repeat.")] = None,
+    split: Annotated[str, typer.Option(help="Held-out part: auto, hash or permutation.")] = "auto",
+    test_share: Annotated[float, typer.Option(help="Share of the queries that is held out.")] = 0.3,
+    leaked: Annotated[
+        str, typer.Option(help="Training queries with the text of a held-out one: refuse or drop.")
+    ] = "refuse",
+    complete: Annotated[bool, typer.Option(help="Only arms whose every cell is known.")] = False,
+    router_power_w: Annotated[
+        float | None, typer.Option(help="Power of the machine that routes, for the router's own joules.", min=0)
+    ] = None,
+    keep_choices: Annotated[bool, typer.Option(help="Keep each policy's choices in the warehouse.")] = True,
+    json_: Json = False,
+) -> None:
+    """Replay policies on recorded outcomes: fit on one part, choose on the other, then look at what it cost.
+
+    Several GPUs, batches, zones or hours evaluate the same choices once under each. Ctrl+C cancels; nothing of
+    the run is kept then.
+    """
+    params = {
+        "dataset": dataset,
+        "gpu": gpu or [],
+        "batch": batch or [],
+        "zone": zone or [],
+        "at": at or [],
+        "policies": policy or [],
+        "lambdas": lambda_ or [],
+        "reward_lambda": reward_lambda,
+        "embedder": embedder,
+        "embeddings": None if embeddings is None else str(embeddings.absolute()),
+        "incumbent": incumbent,
+        "budget_j": budget_j,
+        "seed": seed,
+        "arms": [name for given in arms or [] for name in given.split(",") if name],
+        "benchmarks": benchmark or [],
+        "split": split,
+        "test_share": test_share,
+        "leaked": leaked,
+        "complete": complete,
+        "router_power_w": router_power_w,
+        "keep_choices": keep_choices,
+    }
+    told = _watch("replay.run", params, json_)
+    out.document(told) if json_ else printing.report(told)
+
+
+@replay.command("runs")
+def runs(
+    dataset: Annotated[str | None, typer.Option(help="Only of this data set.")] = None,
+    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    json_: Json = False,
+) -> None:
+    """List the stored runs, newest first."""
+    told = _ask("replay.runs", {"dataset": dataset, "limit": limit})
+    out.document(told) if json_ else printing.runs(told)
+
+
+@replay.command("report")
+def report(
+    id: Annotated[str | None, typer.Argument(help="Run id, or its first characters (default: the newest).")] = None,
+    dataset: Annotated[str | None, typer.Option(help="The newest run of this data set.")] = None,
+    choices: Annotated[Path | None, typer.Option(help="Also write the choices to this file, .csv or .parquet.")] = None,
+    json_: Json = False,
+) -> None:
+    """Show the report of a run."""
+    with Client(load_settings()) as client:
+        told = client.call("replay.report", {"id": id, "dataset": dataset})
+        if choices is not None:
+            written = client.call("replay.choices", {"id": told["id"], "path": str(choices.absolute())})
+            told["choices_file"] = written
+    out.document(told) if json_ else printing.report(told)

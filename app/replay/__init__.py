@@ -1,0 +1,1 @@
+"""Replay runs between the lab and the warehouse: progress, storing, reading back, printing."""

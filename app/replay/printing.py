@@ -1,0 +1,115 @@
+"""What `joulebook replay` prints without `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app import cli_print as out
+from app.replay.printing_blocks import block
+
+_MARKS = out.MARKS
+
+
+def datasets(told: Mapping[str, Any]) -> None:
+    rows = told["datasets"]
+    recorded = [d for d in rows if d["kind"] == "outcomes"]
+    if recorded:
+        out.grid(
+            ["data set", "queries", "arms", "cells", "coverage", "benchmarks", "joules"],
+            [
+                [d["dataset"], d["queries"], d["arms"], d["cells"], d["coverage"], ", ".join(d["benchmarks"]),
+                 d["energy"]]
+                for d in recorded
+            ],
+        )  # fmt: skip
+    else:
+        out.line(
+            "no outcomes are recorded: import a file of kind outcomes, llmrouter, routellm, routerbench or zeroeval"
+        )
+    out.line("")
+    out.grid(
+        ["published", "points", "queries", "hypervolume", "reference point", "origin"],
+        [
+            [d["dataset"], d["points"], d["n"], f"{d['hypervolume']:.4f}", reference(d["reference_point"]), d["origin"]]
+            for d in rows
+            if d["kind"] == "published"
+        ],
+    )
+
+
+def runs(told: Mapping[str, Any]) -> None:
+    if not told["runs"]:
+        out.line("no run is stored: start one with `joulebook replay run --dataset published`")
+        return
+    out.grid(
+        ["run", "data set", "finished", "conditions", "train", "test", "hypervolume", "by"],
+        [
+            [r["run_id"], r["dataset"], r["finished_at"], r["conditions"], r["n_train"], r["n_test"],
+             ", ".join(f"{b['hypervolume']:.4f}" for b in r["blocks"] if b["hypervolume"] is not None), r["actor"]]
+            for r in told["runs"]
+        ],
+    )  # fmt: skip
+
+
+def report(told: Mapping[str, Any]) -> None:
+    """The whole report as tables and sentences."""
+    _head(told)
+    if told["kind"] == "published":
+        _published(told)
+        return
+    for each in told["blocks"]:
+        block(each)
+    if "choices_file" in told:
+        out.line(f"{told['choices_file']['rows']} choices written to {told['choices_file']['path']}")
+
+
+def reference(point: Mapping[str, Any]) -> str:
+    return f"accuracy {point['accuracy']:g} at {point['energy_j']:g} J ({point['version']})"
+
+
+def _head(told: Mapping[str, Any]) -> None:
+    name = f"run {told['id']}" if told["id"] else "not stored"
+    out.line(f"{told['dataset']}: {name}, as of {told['as_of']}")
+
+
+def _published(told: Mapping[str, Any]) -> None:
+    out.line(f"hypervolume {told['hypervolume']:.4f} against {reference(told['reference_point'])}")
+    _points(told)
+    both = told["with_fixed_arms"]
+    if both:
+        out.line("")
+        out.line(f"with {', '.join(both['added'])}: hypervolume {both['hypervolume']:.4f}")
+        _points(both)
+    out.line("")
+    for sentence in told["statements"]:
+        out.line(sentence)
+    _adds_up(told)
+
+
+def _points(told: Mapping[str, Any]) -> None:
+    out.grid(
+        ["policy", "front", "accuracy", "J/query", "J/correct", "s", "W of calls", "W energy/time", "dominated by"],
+        [
+            [p["policy"], "on" if p["on_front"] else "", f"{p['accuracy']:.3f}",
+             f"{p['energy_j']:.1f} {_MARKS[p['evidence_class']]}", p["energy_j_per_correct"], p["latency_s"],
+             p["power_w_mean_of_calls"], p["power_w_energy_over_time"], ", ".join(p["dominated_by"])]
+            for p in told["points"]
+        ],
+    )  # fmt: skip
+
+
+def _adds_up(told: Mapping[str, Any]) -> None:
+    checks = told["adds_up"]
+    if not checks:
+        return
+    out.line("")
+    out.line("by benchmark, added up with the counts of the held-out questions:")
+    out.grid(
+        ["policy", "questions", "right", "accuracy", "as told", "J/query", "as told"],
+        [
+            [c["policy"], c["n"], c["correct"], f"{c['accuracy']:.4f}", c["accuracy_told"],
+             None if c["energy_j"] is None else f"{c['energy_j']:.1f}", c["energy_j_told"]]
+            for c in checks
+        ],
+    )  # fmt: skip
