@@ -42,22 +42,7 @@ def tango(b: Count, c: Count, n: Count, confidence: float = 0.95) -> Interval:
     b, c = count(b, "b"), count(c, "c")
     if b + c > n:
         raise CountsInvalid(f"b + c is {b + c}, above n = {n}.", fix="b and c count pairs among the n that differ")
-    z2 = z_two_sided(confidence) ** 2
-
-    def outside(d: float) -> float:
-        """Above 0: a true difference of `d` is rejected."""
-        minus = b + c - (2 * n - b + c) * d
-        root = math.sqrt(max(minus * minus + 8 * n * c * d * (1 - d), 0.0))
-        q = (root + minus) / (4 * n)
-        return float((b - c - n * d) ** 2 - z2 * n * (2 * q + d * (1 - d)))
-
-    if b == c == 0:  # the estimate lies on the edge of the set: closed forms
-        return -z2 / (n + z2), z2 / (n + z2)
-    if n in (b, c):
-        inner = (n - z2) / (n + z2)
-        return (inner, 1.0) if b else (-1.0, -inner)
-    estimate = (b - c) / n
-    return _crossing(outside, estimate, -1.0), _crossing(outside, estimate, 1.0)
+    return score_limits(b, c, n, z_two_sided(confidence) ** 2)
 
 
 def newcombe_paired(a: Count, b: Count, c: Count, d: Count, confidence: float = 0.95) -> Interval:
@@ -71,8 +56,8 @@ def newcombe_paired(a: Count, b: Count, c: Count, d: Count, confidence: float = 
     n = total(a + b + c + d)
     z = z_two_sided(confidence)
     p1, p0 = (a + b) / n, (a + c) / n
-    low1, high1 = _wilson(p1, n, z)
-    low0, high0 = _wilson(p0, n, z)
+    low1, high1 = wilson(p1, n, z)
+    low0, high0 = wilson(p0, n, z)
     phi = _phi(a, b, c, d)
 
     def half(x: float, y: float) -> float:
@@ -111,7 +96,7 @@ def log_ratio(
     """(log R1/R0, its influence values psi (n,), of mean 0); None where a sum is 0 or there is one pair."""
     e1, s1, e0, s0 = vector(e1, "e1"), vector(s1, "s1"), vector(e0, "e0"), vector(s0, "s0")
     same_length(e1=e1, s1=s1, e0=e0, s0=s0)
-    candidate, control = _influence(e1, s1), _influence(e0, s0)
+    candidate, control = arm_log(e1, s1), arm_log(e0, s0)
     if candidate is None or control is None:
         return None
     return candidate[0] - control[0], candidate[1] - control[1]
@@ -131,19 +116,25 @@ def fieller(energy: npt.ArrayLike, success: npt.ArrayLike, confidence: float = 0
     scale = float(e.mean())  # the equation is solved in units of the mean energy
     if n < 2 or scale == 0:
         return 0.0, math.inf
-    t2 = t_two_sided(confidence, n - 1) ** 2
     cov = np.cov(e / scale, s) / n
-    mean_s = float(s.mean())
-    square = mean_s**2 - t2 * float(cov[1, 1])  # ratios r with square r^2 - 2 half r + const <= 0
-    half = mean_s - t2 * float(cov[0, 1])
-    const = 1.0 - t2 * float(cov[0, 0])
+    found = fieller_limits(1.0, float(s.mean()), cov, t_two_sided(confidence, n - 1) ** 2)
+    return found[0] * scale, found[1] * scale
+
+
+def fieller_limits(top: float, bottom: float, cov: Floats, t2: float) -> Interval:
+    """The non-negative ratios top/bottom that the test of top - r bottom = 0 does not reject.
+
+    cov (2, 2): covariance of the two estimates; t2: squared quantile. inf is the upper end where g >= 1.
+    """
+    square = bottom**2 - t2 * float(cov[1, 1])  # ratios r with square r^2 - 2 half r + const <= 0
+    half = top * bottom - t2 * float(cov[0, 1])
+    const = top**2 - t2 * float(cov[0, 0])
     root = math.sqrt(max(half * half - square * const, 0.0))
     if square > 0:  # g < 1
-        return max((half - root) / square, 0.0) * scale, (half + root) / square * scale
-    if const <= 0:
+        return max((half - root) / square, 0.0), max((half + root) / square, 0.0)
+    if const <= 0 or half + root <= 0:
         return 0.0, math.inf
-    # The roots have opposite signs; const / (half + root) is the positive one without cancellation.
-    return (const / (half + root) * scale if half + root > 0 else 0.0), math.inf
+    return const / (half + root), math.inf  # the roots have opposite signs: the positive one, without cancellation
 
 
 def fieller_g(success: npt.ArrayLike, confidence: float = 0.95) -> float:
@@ -156,12 +147,40 @@ def fieller_g(success: npt.ArrayLike, confidence: float = 0.95) -> float:
     return t_two_sided(confidence, s.size - 1) ** 2 * spread / float(s.mean()) ** 2
 
 
+def score_limits(b: float, c: float, n: float, z2: float) -> Interval:
+    """The limits of `tango` for checked counts, which may be fractions (an effective sample size); z2 = z^2."""
+    if b == c == 0:  # the estimate lies on the edge of the set: closed forms
+        return -z2 / (n + z2), z2 / (n + z2)
+    if n in (b, c):
+        inner = (n - z2) / (n + z2)
+        return (inner, 1.0) if b else (-1.0, -inner)
+
+    def outside(d: float) -> float:
+        """Above 0: a true difference of `d` is rejected."""
+        minus = b + c - (2 * n - b + c) * d
+        root = math.sqrt(max(minus * minus + 8 * n * c * d * (1 - d), 0.0))
+        q = (root + minus) / (4 * n)
+        return (b - c - n * d) ** 2 - z2 * n * (2 * q + d * (1 - d))
+
+    estimate = (b - c) / n
+    return _crossing(outside, estimate, -1.0), _crossing(outside, estimate, 1.0)
+
+
+def wilson(p: float, n: float, z: float) -> Interval:
+    """Wilson's score interval of a rate `p` seen in `n`."""
+    centre = p + z * z / (2 * n)
+    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    return max((centre - half) / scale, 0.0), min((centre + half) / scale, 1.0)
+
+
 def exp(x: float) -> float:
     """e^x, inf where a double cannot hold it."""
     return math.exp(x) if x < 709.0 else math.inf
 
 
-def _influence(e: Floats, s: Floats) -> tuple[float, Floats] | None:
+def arm_log(e: Floats, s: Floats) -> tuple[float, Floats] | None:
+    """(log of sum e / sum s of one arm, its influence values (n,)); None where it is undefined."""
     mean_e, mean_s = float(e.mean()), float(s.mean())
     if e.size < 2 or mean_e == 0 or mean_s == 0:
         return None
@@ -173,13 +192,6 @@ def _crossing(outside: Callable[[float], float], estimate: float, end: float) ->
     if outside(end) <= 0:
         return end
     return float(brentq(outside, estimate, end, xtol=1e-12, rtol=1e-14))
-
-
-def _wilson(p: float, n: int, z: float) -> Interval:
-    centre = p + z * z / (2 * n)
-    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    scale = 1 + z * z / n
-    return max((centre - half) / scale, 0.0), min((centre + half) / scale, 1.0)
 
 
 def _phi(a: int, b: int, c: int, d: int) -> float:
