@@ -76,3 +76,15 @@ class WeightsMissing(ReplayError):
 
 class RouterInvalid(ReplayError):
     pass
+
+
+class PolicyUnknown(ReplayError):
+    pass
+
+
+class BudgetUnreachable(ReplayError):
+    pass
+
+
+class OutputsMissing(ReplayError):
+    pass
