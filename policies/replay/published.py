@@ -9,14 +9,15 @@ can recommend something that this arm dominates.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from policies.pareto import hypervolume_2d, mixing_hull, non_dominated
+from policies.pareto import mixing_hull, non_dominated
 from policies.replay.errors import DatasetUnknown
+from policies.replay.indices import PUBLISHED, hypervolume
 from policies.replay.words import listed
 from warehouse.evidence import one_class
 from warehouse.ids import content_hash
@@ -25,21 +26,6 @@ from warehouse.snapshots import Snapshot
 FIXED_ARMS = "-fixed-arms"
 DIRECTIONS = (1, -1)  # more accuracy, less energy
 LEARNED = ("SFT", "GRPO", "KL-GRPO")
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Reference point of a hypervolume. Figures of different versions may not be compared."""
-
-    accuracy: float
-    energy_j: float
-    version: str
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"accuracy": self.accuracy, "energy_j": self.energy_j, "version": self.version}
-
-
-REFERENCE = Reference(0.0, 5200.0, "published-1")
 
 
 @dataclass(frozen=True)
@@ -113,7 +99,7 @@ def published_report(dataset: str, points: Sequence[Point], fixed_arms: Sequence
         "n": max((p.n or 0 for p in points), default=0) or None,
         "hypervolume": alone["hypervolume"],
         "hypervolume_unit": "accuracy x J/query",
-        "reference_point": REFERENCE.as_dict(),
+        "reference_point": asdict(PUBLISHED),
         "front": alone["front"],
         "hull": alone["hull"],
         "points": alone["points"],
@@ -195,7 +181,7 @@ def _front(points: Sequence[Point]) -> dict[str, Any]:
     order = np.argsort(at[:, 1], kind="stable")
     rows = [_row(points[i], bool(on[i]), _dominators(points, at, int(i))) for i in order]
     return {
-        "hypervolume": hypervolume_2d(at, DIRECTIONS, (REFERENCE.accuracy, REFERENCE.energy_j)),
+        "hypervolume": hypervolume(at[:, 1], at[:, 0], PUBLISHED),
         "front": [row["policy"] for row in rows if row["on_front"]],
         "hull": [points[i].policy for i in hull],
         "points": rows,
