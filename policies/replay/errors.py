@@ -14,7 +14,10 @@ PolicyError
     ├── NothingToLearn     a training part in which no policy can tell arms apart (empty, all wrong, all tied)
     ├── TrainerUnavailable the extra joulebook[trl] or a GPU is not there
     ├── WeightsMissing     weights of a language model that are not on this machine
-    └── RouterInvalid      a folder or file that holds no trained router, or not the one it says
+    ├── RouterInvalid      a folder or file that holds no trained router, or not the one it says
+    ├── PolicyUnknown      a policy name that no family answers to, or one name twice
+    ├── BudgetUnreachable  a joule budget below what the cheapest routing of the training part takes
+    └── OutputsMissing     a diagnostic that compares the arms' outputs, and the table has none
 """
 
 from __future__ import annotations
