@@ -8,7 +8,6 @@ given per objective: +1 where more is better (accuracy), -1 where less is (joule
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,8 @@ from policies.errors import FrontInvalid
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+
+_HULL_ROUNDS = 64
 
 
 def non_dominated(points: npt.ArrayLike, directions: Sequence[int]) -> Mask:
@@ -56,17 +57,21 @@ def mixing_hull(cost: npt.ArrayLike, quality: npt.ArrayLike) -> npt.NDArray[np.i
     the line between two others is not a corner.
     """
     points = _finite(np.column_stack([_column(cost, "cost"), _column(quality, "quality")]))
-    order = np.lexsort((-points[:, 1], points[:, 0]))
-    hull: list[int] = []
-    best = -np.inf
-    for index in order.tolist():
-        if points[index, 1] <= best:  # dearer (or equal) and no better: mixing never needs it
-            continue
-        best = points[index, 1]
-        while len(hull) >= 2 and _turn(points[hull[-2]], points[hull[-1]], points[index]) >= 0:
-            hull.pop()
-        hull.append(index)
-    return np.asarray(hull, dtype=np.int64)
+    x, y = points[:, 0], points[:, 1]
+    order = np.argsort(x)
+    if (x[order][1:] == x[order][:-1]).any():  # the better of two at one cost comes first
+        order = np.lexsort((-y, x))
+    best = np.maximum.accumulate(y[order])
+    # Dearer (or equal) and no better: mixing never needs it.
+    order = order[np.r_[True, best[1:] > best[:-1]][: len(order)]]
+    # Each round drops all points on or below the line between their neighbours, which no corner ever is. Few rounds
+    # suffice for any but adversarial points; the chain finishes those.
+    for _ in range(_HULL_ROUNDS):
+        keep = ~_below_neighbours(x[order], y[order])
+        if keep.all():
+            return np.asarray(order, dtype=np.int64)
+        order = order[keep]
+    return np.asarray(order[_upper_chain(x[order].tolist(), y[order].tolist())], dtype=np.int64)
 
 
 def hull_quality(hull_cost: npt.ArrayLike, hull_quality: npt.ArrayLike, at_cost: npt.ArrayLike) -> Floats:
@@ -112,9 +117,25 @@ def _front_nd(gain: Floats) -> Mask:
     return keep
 
 
-def _turn(a: Any, b: Any, c: Any) -> float:
-    """Above 0: b lies below the line from a to c; 0: on it."""
-    return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+def _below_neighbours(x: Floats, y: Floats) -> Mask:
+    """(n,): the point lies on or below the line from the one before to the one after it."""
+    below = np.zeros(len(x), dtype=np.bool_)
+    a, b, c = slice(None, -2), slice(1, -1), slice(2, None)
+    below[1:-1] = (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a]) >= 0
+    return below
+
+
+def _upper_chain(x: list[float], y: list[float]) -> list[int]:
+    """Andrew's monotone chain over points of ascending x: indices of the corners."""
+    hull: list[int] = []
+    for c in range(len(x)):
+        while len(hull) >= 2:
+            a, b = hull[-2], hull[-1]
+            if (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a]) < 0:
+                break
+            hull.pop()
+        hull.append(c)
+    return hull
 
 
 def _gains(points: npt.ArrayLike, directions: Sequence[int]) -> Floats:
