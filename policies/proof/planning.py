@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
@@ -90,11 +89,6 @@ def rank_intervals(intervals: Sequence[Interval]) -> list[tuple[int, int]]:
 def separable(one: Interval, other: Interval) -> bool:
     """Whether two intervals leave no doubt about the order (strict: overlap says no)."""
     return one[1] < other[0] or other[1] < one[0]
-
-
-def observed_discordance(candidate: npt.ArrayLike, control: npt.ArrayLike) -> float:
-    """Share of pairs that differ, for planning from a pilot."""
-    return float((np.asarray(candidate) != np.asarray(control)).mean())
 
 
 def _positive(value: float, name: str) -> float:

@@ -14,7 +14,7 @@ from scipy.special import betaincinv
 from policies.proof.checked import Floats, Interval, count, probability, same_length, total, vector, z_two_sided
 from policies.proof.errors import CountsInvalid, ValuesInvalid
 from policies.proof.intervals import newcombe_paired, score_limits, tango, wilson
-from policies.proof.ratios import cluster_index, clustered_se
+from policies.proof.ratios import design_effect
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,7 @@ def tango_clustered(
     (Rao and Scott 1992). Without discordance the design effect is unknown and each cluster counts as one pair.
     """
     table = pairs(candidate, control)
-    index, groups = cluster_index(clusters, table.n)
-    differences = vector(candidate, "candidate") - vector(control, "control")
-    plain = float(differences.var(ddof=1)) / table.n if table.n > 1 else 0.0
-    if groups < 2:
-        effect = float(table.n)
-    elif plain == 0:
-        effect = table.n / groups
-    else:
-        effect = min(max(clustered_se(differences, index, groups) ** 2 / plain, 1.0), float(table.n))
+    effect = design_effect(vector(candidate, "candidate") - vector(control, "control"), clusters)
     n = table.n / effect
     return score_limits(table.b / effect, table.c / effect, n, z_two_sided(confidence) ** 2), n
 

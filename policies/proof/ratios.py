@@ -63,6 +63,17 @@ def clustered_se(psi: Floats, index: npt.NDArray[np.int64], groups: int) -> floa
     return math.sqrt(groups / (groups - 1) * float(sums @ sums)) / psi.size
 
 
+def design_effect(psi: Floats, clusters: npt.ArrayLike) -> float:
+    """Variance of the mean of `psi` by clusters over its plain variance, at least 1; n per cluster without spread."""
+    index, groups = cluster_index(clusters, psi.size)
+    plain = float(psi.var(ddof=1)) / psi.size if psi.size > 1 else 0.0
+    if groups < 2:
+        return float(psi.size)
+    if plain == 0:
+        return psi.size / groups
+    return min(max(clustered_se(psi, index, groups) ** 2 / plain, 1.0), float(psi.size))
+
+
 def ratio_independent(
     e1: npt.ArrayLike, s1: npt.ArrayLike, e0: npt.ArrayLike, s0: npt.ArrayLike, confidence: float = 0.95
 ) -> Interval:
@@ -131,15 +142,22 @@ def ratio_bootstrap(
     confidence: float = 0.95,
     *,
     clusters: npt.ArrayLike | None = None,
+    paired: bool = True,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
     """Percentile interval of R1/R0 over resampled pairs, or over resampled clusters: the check of the delta method.
 
-    Deterministic for a seed. (0, inf) where a resample has no success or no energy on a side too often to bound.
+    Deterministic for a seed; each arm is resampled by itself where not `paired`. (0, inf) where a resample has no
+    success or no energy on a side too often to bound.
     """
-    draws = ratio_draws(e1, s1, e0, s0, clusters=clusters, resamples=resamples, seed=seed)
-    return percentile(draws, confidence)
+    if paired:
+        return percentile(ratio_draws(e1, s1, e0, s0, clusters=clusters, resamples=resamples, seed=seed), confidence)
+    one, zero = (
+        resampled_sums(np.column_stack(_arm(e, s, which)), resamples, seed + step)
+        for e, s, which, step in ((e1, s1, "1", 0), (e0, s0, "0", 1 << 32))
+    )
+    return percentile(_quotients(np.hstack([one, zero])), confidence)
 
 
 def ratio_draws(
@@ -157,7 +175,10 @@ def ratio_draws(
     if clusters is not None:
         index, groups = cluster_index(clusters, len(rows))
         rows = np.column_stack([cluster_sums(column, index, groups) for column in rows.T])
-    sums = resampled_sums(rows, resamples, seed)
+    return _quotients(resampled_sums(rows, resamples, seed))
+
+
+def _quotients(sums: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray((sums[:, 0] * sums[:, 3]) / (sums[:, 1] * sums[:, 2]))
 

@@ -46,12 +46,17 @@ def mean_sequence(values: npt.ArrayLike, planned_n: int, confidence: float = 0.9
 
 
 def difference_sequence(
-    candidate: npt.ArrayLike, control: npt.ArrayLike, planned_n: int, confidence: float = 0.95
+    candidate: npt.ArrayLike,
+    control: npt.ArrayLike,
+    planned_n: int,
+    confidence: float = 0.95,
+    *,
+    design_effect: float = 1.0,
 ) -> Interval:
     """The interval of a paired difference of rates now, valid whenever it is looked at.
 
     One discordant pair is added on each side in the variance alone, so that it never has width 0. (-1, 1) below
-    `FIRST_LOOK_N` pairs.
+    `FIRST_LOOK_N` pairs. design_effect: variance by clusters over plain variance (`ratios.design_effect`).
     """
     one, zero = vector(candidate, "candidate"), vector(control, "control")
     n = same_length(candidate=one, control=zero)
@@ -61,7 +66,7 @@ def difference_sequence(
     d = one - zero
     mean = float(d.mean())
     sd = math.sqrt((float(d @ d) + 2) / (n + 2) - (float(d.sum()) / (n + 2)) ** 2)
-    half = float(half_width(n, sd, planned_n, confidence))
+    half = float(half_width(n, sd * math.sqrt(design_effect), planned_n, confidence))
     return max(mean - half, -1.0), min(mean + half, 1.0)
 
 
@@ -72,6 +77,8 @@ def log_ratio_sequence(
     s0: npt.ArrayLike,
     planned_n: int,
     confidence: float = 0.95,
+    *,
+    design_effect: float = 1.0,
 ) -> Interval:
     """The interval of R1/R0 now, valid whenever it is looked at: the sequence of its influence values.
 
@@ -82,5 +89,6 @@ def log_ratio_sequence(
     if found is None or found[1].size < FIRST_LOOK_N:
         return 0.0, math.inf
     centre, psi = found
-    half = float(half_width(psi.size, psi.std(ddof=1), planned_n, confidence))
+    sd = float(psi.std(ddof=1)) * math.sqrt(design_effect)
+    half = float(half_width(psi.size, sd, planned_n, confidence))
     return exp(centre - half), exp(centre + half)
