@@ -90,7 +90,8 @@ def success_difference(s1: int, n1: int, s0: int, n0: int, z: float = 1.95996398
     l1, u1 = wilson_bounds(s1, n1, z)
     l0, u0 = wilson_bounds(s0, n0, z)
     gap = p1 - p0
-    return gap - math.hypot(p1 - l1, u0 - p0), gap + math.hypot(u1 - p1, p0 - l0)
+    low, high = gap - math.hypot(p1 - l1, u0 - p0), gap + math.hypot(u1 - p1, p0 - l0)
+    return max(-1.0, low), min(1.0, high)  # rounding alone could step outside
 
 
 def wilson_bounds(successes: int, attempts: int, z: float = 1.6448536269514722) -> tuple[float, float]:

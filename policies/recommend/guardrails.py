@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from policies.recommend.promise import gains
-from policies.recommend.state import IN_FLIGHT, LedgerEvent, RecState, State
+from policies.recommend.state import IN_FLIGHT, UNDECIDED, LedgerEvent, RecState, State
 from policies.recommend.table import Table
 
 _DAY = timedelta(days=1)
@@ -99,5 +99,8 @@ def overdue(states: Iterable[RecState], now: datetime) -> list[RecState]:
     return [
         s
         for s in states
-        if s.state in (State.PROPOSED, State.APPROVED) and s.expires_at is not None and now >= s.expires_at
+        if s.state in UNDECIDED | {State.APPROVED}
+        and s.expires_at is not None
+        and now >= s.expires_at
+        and not any(t.has_change for t in s.targets)
     ]

@@ -1,13 +1,16 @@
 """What each command does to a recommendation: `decide` is pure, (state, command) -> events or a refusal.
 
-    PROPOSED -> APPROVED -> SENT -> ACKED (k/n) -> ACTUATED (k/n) -> OBSERVING -> SUCCEEDED | FAILED
-    PROPOSED -> DISMISSED | EXPIRED | SUPERSEDED;  APPROVED -> DISMISSED | EXPIRED (nobody collected it)
+    PROPOSED -> SHADOWING -> READY -> APPROVED -> SENT -> ACKED (k/n) -> ACTUATED (k/n) -> OBSERVING
+    OBSERVING -> (next stage) APPROVED -> ... | SUCCEEDED | FAILED
+    SHADOWING -> INCONCLUSIVE | FAILED; undecided -> DISMISSED | EXPIRED | SUPERSEDED
+    APPROVED -> DISMISSED | EXPIRED (nobody collected it); SENT .. -> REJECTED_BY_TARGET (nobody took it)
     SENT .. FAILED -> (pending rollback) -> ROLLED_BACK
 
 Operator commands must carry exactly the current revision. Reports of targets must carry a revision between
 that of the decision they carry out and the current one, because several targets report side by side.
 A report out of order (actuated before acknowledged) is refused: an acknowledgement is its own fact and is
-never implied. A command that is refused writes nothing here.
+never implied. A command that is refused writes nothing here. Who may approve, and what must be proved before,
+is the approval policy frozen in the content (see governance.py).
 """
 
 from __future__ import annotations
@@ -18,16 +21,18 @@ from datetime import datetime
 from typing import Any
 
 from policies.recommend.errors import NotAllowed, RevisionMissing, RevisionStale, TargetUnknown
-from policies.recommend.state import HANDED_OVER, PREFIX, RecState, State, TargetState
+from policies.recommend.governance import SHADOW
+from policies.recommend.state import HANDED_OVER, PREFIX, UNDECIDED, RecState, State, TargetState
 
-OPERATOR_COMMANDS = ("approve", "dismiss", "rollback")
+OPERATOR_COMMANDS = ("shadow", "approve", "promote", "dismiss", "rollback")
 TARGET_COMMANDS = ("acknowledge", "actuate", "outcome", "rolled_back")
-SYSTEM_COMMANDS = ("expire", "supersede")
+SYSTEM_COMMANDS = ("expire", "supersede", "judge")
 
 
 @dataclass(frozen=True)
 class Command:
-    """`data` is what the command adds to its event: an outcome with its verdict, an evidence of the target.
+    """`data` is what the command adds to its event: an outcome with its verdict, an evidence of the target,
+    margins of a shadow, the verdict of a gate; for an approval `person` and `role`.
 
     `rejection` (acknowledge only): the target refuses the change or the rollback, in words.
     """
@@ -148,29 +153,126 @@ def _refuse(state: RecState, command: Command, why: str, fix: str) -> NotAllowed
 # operator -------------------------------------------------------------------------------------
 
 
-def _approve(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
-    if state.state is not State.PROPOSED:
-        raise _refuse(state, command, f"it is {state.label}, and only PROPOSED can be approved", "read it again")
+def _shadow(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
+    """Store the margins, before any evidence that counts."""
+    if state.state not in UNDECIDED:
+        raise _refuse(state, command, f"it is {state.label}, and margins are set before a decision", "read it again")
+    _not_over(state, command, now)
+    out.add("shadowing", state=State.SHADOWING, reason=command.reason, **command.data)
+
+
+def _judge(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
+    """Take the verdict of a gate: before any traffic, or on a stage that all targets carry."""
+    stage, verdict = command.data["stage"], command.data["verdict"]
+    told = {k: v for k, v in command.data.items() if k != "complete"}
+    if stage == SHADOW:
+        if state.shadow is None or state.state not in UNDECIDED:
+            raise _refuse(state, command, f"it is {state.label} and not shadowing", "start a shadow first")
+        after = {
+            "PASS": State.READY,
+            "FAIL": State.FAILED,
+            "INCONCLUSIVE": State.INCONCLUSIVE if command.data.get("complete") else State.SHADOWING,
+        }[verdict]
+        moved = after is not state.state
+        lost = bool(state.approvals) and verdict != "PASS"
+        out.add("judged", state=after if moved else None, bump=lost, reason=told.pop("reason", None), **told)
+        return
+    if state.state is not State.OBSERVING or state.pending is not None or stage != state.stage.name:
+        raise _refuse(state, command, f"it is {state.label}, not observing {stage}", "nothing is to be judged")
+    out.add("judged", bump=True, **told)
+    if verdict == "FAIL":
+        out.add("failed", state=State.FAILED, reason=told.get("why"))
+        _automatic_rollback(state, out, told.get("why"))
+
+
+def _automatic_rollback(state: RecState, out: _Drafts, why: str | None) -> None:
+    if state.governance.auto_rollback and any(t.has_change for t in state.targets):
+        out.add("rollback_requested", bump=True, pending="rollback", automatic=True, reason=f"automatic: {why}")
+
+
+def _not_over(state: RecState, command: Command, now: datetime) -> None:
     if state.expires_at is not None and now >= state.expires_at:
         raise _refuse(
             state, command, f"it expired at {state.expires_at:%Y-%m-%d %H:%M} UTC", "refresh the recommendations"
         )
+
+
+def _approve(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
+    rules, person, role = state.governance, command.data.get("person"), command.data.get("role")
+    allowed = (State.READY,) if rules.require_pass else (State.PROPOSED, State.READY)
+    if state.state not in allowed:
+        names = " or ".join(allowed)
+        why = f"it is {state.label}, and only {names} can be approved"
+        if rules.require_pass and state.state in UNDECIDED:
+            why += f": {state.gate.why}" if state.gate else "; its gate has not passed"
+        raise _refuse(state, command, why, "wait for the gate to pass" if state.state in UNDECIDED else "read it again")
+    _not_over(state, command, now)
     if blocked:
         raise _refuse(state, command, blocked, "refresh the recommendations")
-    out.add("approved", state=State.APPROVED, content_hash=state.content_hash, reason=command.reason)
+    if role is not None and role not in rules.roles:
+        raise _refuse(state, command, f"{role} may not approve here", f"ask one of: {', '.join(rules.roles)}")
+    if state.shadow and person and person == state.shadow.person and not rules.self_approval:
+        raise _refuse(
+            state, command, f"{person} set its margins, and nobody approves their own request", "ask somebody else"
+        )
+    given = [a for a in state.approvals if a.content_hash == state.content_hash and not _lapsed(state, a.at, now)]
+    if person and any(a.person == person for a in given):
+        raise _refuse(
+            state,
+            command,
+            f"{person} has approved it, and {rules.approvals} different people must",
+            "ask somebody else",
+        )
+    told: dict[str, Any] = {
+        "content_hash": state.content_hash, "reason": command.reason, "person": person, "role": role
+    }  # fmt: skip
+    if len(given) + 1 < rules.approvals:
+        out.add("approval_given", bump=True, k=len(given) + 1, n=rules.approvals, **told)
+    else:
+        out.add("approved", state=State.APPROVED, **told)
+
+
+def _lapsed(state: RecState, at: datetime, now: datetime) -> bool:
+    within = state.governance.approval_expires_s
+    return within is not None and (now - at).total_seconds() >= within
+
+
+def _promote(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
+    """Move on to the next share of the traffic, after this one's gate has passed."""
+    following = state.next_stage
+    if state.state is not State.OBSERVING or state.pending is not None:
+        raise _refuse(state, command, f"it is {state.label}, and only OBSERVING can be promoted", "read it again")
+    if following is None:
+        raise _refuse(state, command, "it is on its last stage", "wait for the outcome")
+    said = state.verdicts.get(state.stage.name)
+    if state.governance.require_pass and (said is None or said.verdict != "PASS"):
+        why = f": {said.why}" if said and said.why else ""
+        raise _refuse(
+            state, command, f"the gate of {state.stage.name} has not passed{why}", "wait for the gate to pass"
+        )
+    if blocked:
+        raise _refuse(state, command, blocked, "refresh the recommendations")
+    out.add(
+        "promoted",
+        state=State.APPROVED,
+        stage=following.name,
+        share=following.share,
+        reason=command.reason,
+        **command.data,
+    )
 
 
 def _dismiss(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
-    if state.state is not State.PROPOSED:
+    if state.state not in UNDECIDED:
         fix = "roll it back instead" if state.state in HANDED_OVER | {State.APPROVED} else "nothing is left to do"
-        raise _refuse(state, command, f"it is {state.label}, and only PROPOSED can be dismissed", fix)
+        raise _refuse(state, command, f"it is {state.label}, and only what is undecided can be dismissed", fix)
     out.add("dismissed", state=State.DISMISSED, reason=command.reason)
 
 
 def _rollback(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
     if state.pending == "rollback":
         raise _refuse(state, command, "a rollback is already under way", "wait for the targets to report")
-    if state.state is State.PROPOSED:
+    if state.state in UNDECIDED:
         raise _refuse(state, command, "it was never approved, so there is nothing to undo", "dismiss it instead")
     if state.state not in HANDED_OVER | {State.APPROVED}:
         raise _refuse(state, command, f"it is {state.label}, so there is nothing to undo", "nothing is left to do")
@@ -212,6 +314,9 @@ def _acknowledge(state: RecState, command: Command, out: _Drafts, now: datetime,
         raise _refuse(state, command, f"{name} has actuated it before", "nothing is left to do for this target")
     if command.rejection:
         out.add("rejected", target=name, reason=command.rejection, **command.data)
+        others = [t for t in state.targets if t.target != name]
+        if not mine.held and all(t.rejected_at is not None and not t.has_change for t in others):
+            out.add("rejected_by_target", state=State.REJECTED_BY_TARGET, reason=command.rejection)
         return
     if mine.acknowledged_at is not None:
         raise _refuse(state, command, f"{name} has acknowledged it before", "carry it out and report actuate")
@@ -238,7 +343,15 @@ def _actuate(state: RecState, command: Command, out: _Drafts, now: datetime, blo
     first = state.state in (State.SENT, State.ACKED)
     out.add("actuated", state=State.ACTUATED if first else None, target=name, **command.data)
     if all(t.actuated_at is not None or t.target == name for t in state.targets):
-        out.add("observing", state=State.OBSERVING, routes=dict(state.routes))
+        # The table changes only when the whole traffic has moved; until then it is a share of it.
+        whole = state.next_stage is None
+        out.add(
+            "observing",
+            state=State.OBSERVING,
+            routes=dict(state.routes) if whole else None,
+            stage=None if whole else state.stage.name,
+            share=None if whole else state.stage.share,
+        )
 
 
 def _outcome(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
@@ -250,11 +363,12 @@ def _outcome(state: RecState, command: Command, out: _Drafts, now: datetime, blo
             state, command, f"it is {state.label}, and only OBSERVING takes an outcome", "actuate on every target first"
         )
     out.add("outcome", target=mine.target, **command.data)
-    verdict = command.data.get("verdict")
-    if verdict == State.SUCCEEDED:
-        out.add("succeeded", state=State.SUCCEEDED, reason=command.data.get("why"))
+    verdict, why = command.data.get("verdict"), command.data.get("why")
+    if verdict == State.SUCCEEDED and state.next_stage is None:
+        out.add("succeeded", state=State.SUCCEEDED, reason=why)
     elif verdict == State.FAILED:
-        out.add("failed", state=State.FAILED, reason=command.data.get("why"))
+        out.add("failed", state=State.FAILED, reason=why)
+        _automatic_rollback(state, out, why)
 
 
 def _rolled_back(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
@@ -273,7 +387,7 @@ def _rolled_back(state: RecState, command: Command, out: _Drafts, now: datetime,
     done = all(t.rolled_back_at is not None or t.target == name for t in state.targets if t.has_change)
     previous = {key: cell["from"] for key, cell in zip(state.routes, state.content["cells"], strict=True)}
     # The table only ever changed once every target had actuated; what was never in force is not restored.
-    was_in_force = state.state in (State.OBSERVING, State.SUCCEEDED, State.FAILED)
+    was_in_force = state.in_force
     out.add(
         "rolled_back",
         state=State.ROLLED_BACK if done else None,
@@ -288,21 +402,27 @@ def _rolled_back(state: RecState, command: Command, out: _Drafts, now: datetime,
 
 
 def _expire(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
-    if state.state not in (State.PROPOSED, State.APPROVED):
+    if state.state not in UNDECIDED | {State.APPROVED} or any(t.has_change for t in state.targets):
         raise _refuse(state, command, f"it is {state.label}", "nothing is left to do")
+    if state.state is State.APPROVED and state.approved_at and _lapsed(state, state.approved_at, now):
+        out.add("expired", state=State.EXPIRED, reason="no target collected it before its approval lapsed")
+        return
     if state.expires_at is None or now < state.expires_at:
         raise _refuse(state, command, "its time is not over", "wait")
     out.add("expired", state=State.EXPIRED, reason=f"not taken up by {state.expires_at:%Y-%m-%d %H:%M} UTC")
 
 
 def _supersede(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
-    if state.state is not State.PROPOSED:
-        raise _refuse(state, command, f"it is {state.label}; only PROPOSED can be superseded", "nothing to do")
+    if state.state not in UNDECIDED:
+        raise _refuse(state, command, f"it is {state.label}; only what is undecided can be superseded", "nothing to do")
     out.add("superseded", state=State.SUPERSEDED, reason=command.reason)
 
 
 _HANDLERS: dict[str, Callable[[RecState, Command, _Drafts, datetime, str | None], None]] = {
+    "shadow": _shadow,
+    "judge": _judge,
     "approve": _approve,
+    "promote": _promote,
     "dismiss": _dismiss,
     "rollback": _rollback,
     "acknowledge": _acknowledge,

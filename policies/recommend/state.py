@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from policies.recommend.governance import SHADOW, Governance, Stage, of_content
 from warehouse.clock import parse_utc
 
 PREFIX = "recommendation."
@@ -18,6 +19,9 @@ PREFIX = "recommendation."
 
 class State(StrEnum):
     PROPOSED = "PROPOSED"
+    SHADOWING = "SHADOWING"  # margins are stored, evidence is collected
+    READY = "READY"  # the gate passed: an approval is awaited
+    INCONCLUSIVE = "INCONCLUSIVE"  # the planned evidence does not settle it; it never promotes
     APPROVED = "APPROVED"
     SENT = "SENT"  # at least one target has collected the change
     ACKED = "ACKED"  # at least one target has acknowledged it
@@ -29,9 +33,11 @@ class State(StrEnum):
     DISMISSED = "DISMISSED"
     EXPIRED = "EXPIRED"
     SUPERSEDED = "SUPERSEDED"  # the ranking moved on before anybody decided
+    REJECTED_BY_TARGET = "REJECTED_BY_TARGET"  # every target refused it, and none holds any of it
 
 
-TERMINAL = frozenset({State.ROLLED_BACK, State.DISMISSED, State.EXPIRED, State.SUPERSEDED})
+TERMINAL = frozenset({State.ROLLED_BACK, State.DISMISSED, State.EXPIRED, State.SUPERSEDED, State.REJECTED_BY_TARGET})
+UNDECIDED = frozenset({State.PROPOSED, State.SHADOWING, State.READY, State.INCONCLUSIVE})
 IN_FLIGHT = frozenset({State.APPROVED, State.SENT, State.ACKED, State.ACTUATED, State.OBSERVING})
 HANDED_OVER = frozenset({State.SENT, State.ACKED, State.ACTUATED, State.OBSERVING, State.SUCCEEDED, State.FAILED})
 
@@ -67,11 +73,46 @@ class TargetState:
     rollback_acknowledged_at: datetime | None = None
     rollback_rejection: str | None = None
     rolled_back_at: datetime | None = None
+    held: bool = False  # it carried out an earlier stage
 
     @property
     def has_change(self) -> bool:
         """Whether the target may hold the new content and therefore has something to undo."""
-        return self.sent_at is not None and self.rejected_at is None
+        return self.held or (self.sent_at is not None and self.rejected_at is None)
+
+
+@dataclass(frozen=True)
+class Approval:
+    """One person's yes to exactly this content."""
+
+    person: str
+    role: str
+    at: datetime
+    content_hash: str
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """What the gate is held to; only evidence from after `started_at` counts, so that margins come first."""
+
+    margins: Mapping[str, Any]
+    margins_sha256: str
+    started_at: datetime
+    person: str | None  # who asked for these margins; None: the desk, by its configuration
+    planned_n: int | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate of one stage said last."""
+
+    stage: str
+    verdict: str  # PASS | FAIL | INCONCLUSIVE
+    at: datetime
+    gate_id: str | None
+    why: str
+    n: int
+    planned_n: int | None
 
 
 @dataclass(frozen=True)
@@ -98,11 +139,43 @@ class RecState:
     last_seq: int = 0
     reason: str | None = None
     routes: Mapping[str, str | None] = field(default_factory=dict)
+    approvals: tuple[Approval, ...] = ()  # of the content as it is now
+    shadow: Shadow | None = None
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # by stage, of the content as it is now
+    stage_no: int = 0
+    stage_since: datetime | None = None  # since when every target carries the current stage
+    in_force: bool = False  # the routing table says the new content
+
+    @property
+    def governance(self) -> Governance:
+        return of_content(self.content)
+
+    @property
+    def stage(self) -> Stage:
+        return self.governance.stages[self.stage_no]
+
+    @property
+    def next_stage(self) -> Stage | None:
+        stages = self.governance.stages
+        return stages[self.stage_no + 1] if self.stage_no + 1 < len(stages) else None
+
+    @property
+    def gate(self) -> Verdict | None:
+        """The verdict before any traffic."""
+        return self.verdicts.get(SHADOW)
+
+    @property
+    def partial(self) -> bool:
+        """Some targets carry the current stage and others do not."""
+        carrying = sum(t.actuated_at is not None for t in self.targets)
+        return self.state in (State.SENT, State.ACKED, State.ACTUATED) and 0 < carrying < len(self.targets)
 
     @property
     def closed(self) -> bool:
-        """Nothing is left to do: a terminal state, or a success that nobody is undoing."""
-        return self.state in TERMINAL or (self.state is State.SUCCEEDED and self.pending is None)
+        """Nothing is left to do: a terminal state, a success that nobody is undoing, a failure that nobody holds."""
+        if self.state in TERMINAL or (self.state is State.SUCCEEDED and self.pending is None):
+            return True
+        return self.state is State.FAILED and not any(t.has_change for t in self.targets)
 
     @property
     def etag(self) -> str:
@@ -118,6 +191,10 @@ class RecState:
         }
         k = counts.get(self.state)
         text = self.state.value if k is None else f"{self.state.value} ({k}/{len(self.targets)})"
+        if self.state in UNDECIDED and self.approvals:
+            text += f", approved {len(self.approvals)}/{self.governance.approvals}"
+        if self.state in IN_FLIGHT and len(self.governance.stages) > 1:
+            text += f", {self.stage.name} {self.stage.share:.0%}"
         if self.pending == "rollback":
             holders = [t for t in self.targets if t.has_change]
             undone = sum(t.rolled_back_at is not None for t in holders)
@@ -162,8 +239,20 @@ def _apply(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any]) 
         changed = replace(changed, state=State(body["state"]), changed_at=event.happened_at, reason=reason)
         if changed.state in TERMINAL:
             changed = replace(changed, pending=None)
+    if kind in ("approved", "approval_given") and body.get("person"):
+        given = Approval(body["person"], body.get("role") or "", event.happened_at, body["content_hash"])
+        changed = replace(changed, approvals=(*changed.approvals, given))
     if kind == "approved":
         changed = replace(changed, approved_at=event.happened_at, decision_revision=changed.revision)
+    elif kind == "shadowing":
+        changed = _shadowing(changed, event.happened_at, body)
+    elif kind == "judged":
+        changed = _judged(changed, event.happened_at, body)
+    elif kind == "promoted":
+        changed = _promoted(changed, event.happened_at)
+    elif kind == "observing":
+        in_force = changed.in_force or bool(body.get("routes"))
+        changed = replace(changed, stage_since=event.happened_at, in_force=in_force)
     elif kind == "rollback_requested":
         changed = replace(changed, pending="rollback", decision_revision=changed.revision, reason=body.get("reason"))
     elif kind == "outcome":
@@ -178,6 +267,7 @@ def _proposed(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any
     content = body["content"]
     expires = content.get("expires_at")
     revision = event.revision or 1
+    kept = state.shadow if state and body["state"] == State.SHADOWING else None
     return RecState(
         id=event.subject,
         state=State(body["state"]),
@@ -191,6 +281,44 @@ def _proposed(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any
         expires_at=parse_utc(expires, what="expires_at", assume_utc=True) if expires else None,
         last_seq=event.seq,
         routes={cell_key(c): c["to"] for c in content["cells"]},
+        shadow=kept,
+    )
+
+
+def _shadowing(state: RecState, at: datetime, body: Mapping[str, Any]) -> RecState:
+    """New margins: whatever was approved or judged under others no longer counts."""
+    told = Shadow(body["margins"], body["margins_sha256"], at, body.get("person"), body.get("planned_n"))
+    return replace(state, shadow=told, approvals=(), verdicts={})
+
+
+def _judged(state: RecState, at: datetime, body: Mapping[str, Any]) -> RecState:
+    said = Verdict(
+        stage=body["stage"],
+        verdict=body["verdict"],
+        at=at,
+        gate_id=body.get("gate_id"),
+        why=body.get("why") or "",
+        n=int(body.get("n") or 0),
+        planned_n=body.get("planned_n"),
+    )
+    # A gate that no longer passes takes the approvals with it that were given because it did.
+    approvals = () if said.stage == SHADOW and said.verdict != "PASS" else state.approvals
+    return replace(state, verdicts={**state.verdicts, said.stage: said}, approvals=approvals)
+
+
+def _promoted(state: RecState, at: datetime) -> RecState:
+    """Every target starts anew on the next stage; what it carried out of the earlier ones it still holds."""
+    fresh = tuple(
+        replace(t, sent_at=None, acknowledged_at=None, actuated_at=None, held=t.held or t.actuated_at is not None)
+        for t in state.targets
+    )
+    return replace(
+        state,
+        targets=fresh,
+        stage_no=state.stage_no + 1,
+        stage_since=None,
+        decision_revision=state.revision,
+        approved_at=at,
     )
 
 

@@ -115,7 +115,7 @@ def test_a_cell_that_somebody_else_changed_is_not_overwritten_and_says_so(api: A
     assert run_once(url, api, path)["refused"] == 1
     assert path.read_bytes() == before
     shown = api.driver.show()
-    assert shown["state"] == "SENT"
+    assert shown["state"] == "REJECTED_BY_TARGET"
     assert shown["targets"][0]["rejection"] == f"{KEY} routes to by-hand, expected old or new"
 
 
