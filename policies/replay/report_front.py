@@ -1,0 +1,234 @@
+"""The fronts of a run: fixed arms and their hull, deployable policies, hypervolume, budget, curves, indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from policies.pareto import mixing_hull, non_dominated
+from policies.replay.bootstrap import REPLICATES
+from policies.replay.curves import Curve, curve
+from policies.replay.frontier import Frontier, frontier
+from policies.replay.indices import (
+    aiq,
+    apgr,
+    best_mix_within,
+    best_within,
+    cpt,
+    deferral,
+    hypervolume,
+    quantile_points,
+    recovered_gap,
+    reference_for,
+)
+from policies.replay.metrics import Figures
+from policies.replay.policy import Threshold
+from policies.replay.report_policy import Entry
+from policies.replay.table import Floats, OutcomeTable
+from warehouse.ids import sha256
+
+DRAWN_POINTS = 200
+DIRECTIONS = (1, -1)
+RECOVERED = (0.2, 0.5, 0.8)
+
+
+def points(figures: Sequence[Figures]) -> tuple[Floats, Floats]:
+    """(accuracy (P,), J per query (P,)), NaN where not identifiable."""
+    right = [np.nan if f.accuracy is None else f.accuracy for f in figures]
+    joules = [np.nan if f.energy_j_per_query is None else f.energy_j_per_query for f in figures]
+    return np.array(right), np.array(joules)
+
+
+def fronts(entries: Sequence[Entry], figures: Sequence[Figures], whole: OutcomeTable) -> dict[str, Any]:
+    """Hypervolumes with their reference point, the front of deployable policies, the fixed arms and their hull.
+
+    The reference point is that of the `whole` table, so that it stays where it is when another part is held out.
+
+    All None or empty where no energy is known. Policies that see outcomes are bounds and never on a front.
+    """
+    right, joules = points(figures)
+    known = np.isfinite(right) & np.isfinite(joules)
+    deployable = np.array([e.about.deployable for e in entries], dtype=bool) & known
+    fixed = np.array([e.fixed_arm is not None for e in entries], dtype=bool) & known
+    told: dict[str, Any] = {
+        "hypervolume": None,
+        "hypervolume_fixed_arms": None,
+        "hypervolume_unit": "accuracy x J/query",
+        "reference_point": None,
+        "front": [],
+        "hull": [],
+        "dominated_by": {},
+    }
+    if not deployable.any():
+        return told
+    reference = reference_for(whole)
+    told["reference_point"] = asdict(reference)
+    told["hypervolume"] = hypervolume(joules[deployable], right[deployable], reference)
+    told["hypervolume_fixed_arms"] = hypervolume(joules[fixed], right[fixed], reference)
+    at = np.flatnonzero(deployable)
+    on = at[non_dominated(np.column_stack([right[at], joules[at]]), DIRECTIONS)]
+    told["front"] = [entries[i].name for i in on[np.argsort(joules[on], kind="stable")]]
+    arms = np.flatnonzero(fixed)
+    told["hull"] = [
+        {"policy": entries[arms[i]].name, "accuracy": float(right[arms[i]]), "energy_j": float(joules[arms[i]])}
+        for i in mixing_hull(joules[arms], right[arms])
+    ]
+    for i in np.flatnonzero(known):
+        no_worse = deployable & (right >= right[i]) & (joules <= joules[i])
+        better = (right > right[i]) | (joules < joules[i])
+        told["dominated_by"][entries[i].name] = [entries[j].name for j in np.flatnonzero(no_worse & better)]
+    return told
+
+
+def within_budget(
+    entries: Sequence[Entry], figures: Sequence[Figures], curves: dict[str, Curve], budget_j: float
+) -> dict[str, Any]:
+    """The most accuracy for at most `budget_j` joules per query: of a fixed arm, of a mixture of them, of a policy
+    as it was run, and of every point of every curve. None where nothing is that cheap.
+
+    The point of a curve is chosen on the held-out queries themselves, so its accuracy is on the optimistic side.
+    """
+    right, joules = points(figures)
+    fixed = [i for i, e in enumerate(entries) if e.fixed_arm is not None]
+    deployable = [i for i, e in enumerate(entries) if e.about.deployable and e.fixed_arm is None]
+    told: dict[str, Any] = {"budget_j": budget_j, "fixed_arm": None, "mixture": None, "policy": None, "curve": None}
+    found = best_within(joules[fixed], right[fixed], budget_j)
+    if found:
+        told["fixed_arm"] = _point(entries[fixed[found.first]].name, found.accuracy, found.energy_j)
+    found = best_mix_within(joules[fixed], right[fixed], budget_j)
+    if found:
+        first, second = (entries[fixed[i]].name for i in (found.first, found.second))
+        told["mixture"] = {
+            "policies": {first: 1.0} if first == second else {first: 1 - found.share, second: found.share},
+            "accuracy": found.accuracy,
+            "energy_j": found.energy_j,
+        }
+    found = best_within(joules[deployable], right[deployable], budget_j)
+    if found:
+        told["policy"] = _point(entries[deployable[found.first]].name, found.accuracy, found.energy_j)
+    allowed = {entries[i].name for i in deployable}
+    best = None
+    for name, each in curves.items():
+        found = best_within(each.energy_j, each.accuracy, budget_j) if name in allowed else None
+        if found and (best is None or found.accuracy > best["accuracy"]):
+            best = _point(name, found.accuracy, found.energy_j) | {
+                "parameter": _finite(each.sweep.parameter[found.first]),
+                "kind": each.sweep.kind,
+            }
+    told["curve"] = best
+    return told
+
+
+def swept(entries: Sequence[Entry], table: OutcomeTable) -> dict[str, Curve]:
+    """The exact curve of every policy that has one."""
+    return {e.name: curve(table, e.swept) for e in entries if e.swept is not None}
+
+
+def curve_dict(entry: Entry, each: Curve, arms: tuple[Floats, Floats]) -> dict[str, Any]:
+    """A curve thinned for drawing (its ends and the corners of its hull stay), and the indices of the whole of it.
+
+    `arms`: joules and accuracy of the fixed arms, over which AIQ and the deferral area are taken.
+    """
+    cost, quality = arms
+    known = np.isfinite(cost)
+    low, high = (float(cost[known].min()), float(cost[known].max())) if known.any() else (None, None)
+    parted = deferral(each.energy_j, each.accuracy, cost, quality)
+    told: dict[str, Any] = {
+        "kind": each.sweep.kind,
+        "points": len(each),
+        "drawn": _thinned(each),
+        "aiq": aiq(each.energy_j, each.accuracy, low, high),
+        "aiq_fixed_arms": aiq(cost, quality, low, high),
+        "aiq_cost_range_j": [low, high],
+        "deferral_area": parted.area,
+        "deferral_area_half": parted.area_half,
+        "qnc": parted.qnc,
+    }
+    if isinstance(entry.swept, Threshold):
+        share, right = each.moved, each.accuracy
+        bins = quantile_points(entry.swept.score, share)
+        told |= {
+            "weak": table_name(entry, "weak"),
+            "strong": table_name(entry, "strong"),
+            "apgr": apgr(share, right),
+            "apgr_10_bins": apgr(share[bins], right[bins]),
+            "cpt": {f"{q:g}": cpt(share, right, q) for q in RECOVERED},
+        }
+        gap = recovered_gap(right, float(right[0]), float(right[-1]))
+        told["pgr_largest"] = None if gap is None or np.isnan(gap).all() else float(np.nanmax(gap))
+    return told
+
+
+def table_name(entry: Entry, which: str) -> Any:
+    """What the policy says its weak or strong arm is."""
+    return entry.about.parameters.get(which, entry.notes.get(which))
+
+
+def proved(
+    entries: Sequence[Entry], curves: dict[str, Curve], table: OutcomeTable, *, seed: int, replicates: int = REPLICATES
+) -> dict[str, tuple[Frontier, Frontier]]:
+    """Margins of each deployable curve over the hull and over the arms alone, with bands.
+
+    Several policies are tried, so each band holds at 1 - 0.05/m for m curves: all of them together at 95 %. One policy
+    at several operating points has one curve, under the shortest of their names.
+    """
+    tried: dict[str, Entry] = {}
+    for e in entries:
+        if e.name in curves and e.about.deployable and e.fixed_arm is None and e.about.family != "hull":
+            key = _curve_key(e)
+            if key not in tried or len(e.name) < len(tried[key].name):
+                tried[key] = e
+    confidence = 1 - 0.05 / max(len(tried), 1)
+    found = {}
+    for entry in tried.values():
+        both = [
+            frontier(table, curves[entry.name].sweep, mixing=m, seed=seed, replicates=replicates, confidence=confidence)
+            for m in (True, False)
+        ]
+        if both[0] is not None and both[1] is not None:
+            found[entry.name] = (both[0], both[1])
+    return found
+
+
+def _curve_key(entry: Entry) -> str:
+    swept = entry.swept
+    arrays = (swept.score,) if isinstance(swept, Threshold) else (swept.error, swept.energy_j) if swept else ()
+    return sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)) + entry.about.family
+
+
+def frontier_dict(found: Frontier) -> dict[str, Any]:
+    columns = ("parameter", "energy_j", "accuracy", "margin", "low", "high", "low_all", "high_all")
+    told = {k: v for k, v in asdict(found).items() if k not in columns and k != "point"}
+    told["points"] = [{name: _finite(getattr(found, name)[i]) for name in columns} for i in range(len(found.energy_j))]
+    return told
+
+
+def _thinned(each: Curve) -> list[dict[str, float | None]]:
+    known = np.flatnonzero(np.isfinite(each.energy_j) & np.isfinite(each.accuracy))
+    if not known.size:
+        return []
+    keep = set(np.linspace(0, known.size - 1, min(DRAWN_POINTS, known.size)).round().astype(int).tolist())
+    keep |= set(mixing_hull(each.energy_j[known], each.accuracy[known]).tolist())
+    at = known[sorted(keep)]
+    return [
+        {
+            "parameter": _finite(each.sweep.parameter[i]),
+            "accuracy": float(each.accuracy[i]),
+            "energy_j": float(each.energy_j[i]),
+            "latency_s": _finite(each.latency_s[i]),
+            "usd": _finite(each.cost_usd[i]),
+            "moved": float(each.moved[i]),
+        }
+        for i in at
+    ]
+
+
+def _point(name: str, accuracy: float, energy_j: float) -> dict[str, Any]:
+    return {"policy": name, "accuracy": accuracy, "energy_j": energy_j}
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
