@@ -10,6 +10,7 @@ import polars as pl
 
 from ingest.base import Parser, Payload
 from ingest.http import NotModified
+from ingest.settle import Settle
 from ingest.stream import Streamer
 from warehouse.engine import Transaction
 
@@ -77,6 +78,7 @@ class Kind:
     cadence_s: float | None = None
     min_rows: int = 1
     derive: Derive | None = None  # what follows from the loaded facts of a source; called after each load
+    settle: Settle | None = None  # compares staged rows with each other and with what is known: see ingest/settle.py
     stream: Streamer | None = None  # for files that may be large: see ingest/stream.py
     options: tuple[Option, ...] = ()
     secret_header: str = "Authorization"  # noqa: S105 (a header name)

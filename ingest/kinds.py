@@ -10,6 +10,7 @@ from ingest.catalog.kinds import KINDS as _CATALOG
 from ingest.errors import UnknownKind
 from ingest.grid.kinds import KINDS as _GRID
 from ingest.kind import Ask, Derive, Fetch, Kind, Option
+from ingest.outcomes.kinds import KINDS as _OUTCOMES
 from ingest.power.kinds import KINDS as _POWER
 from ingest.quality.kinds import KINDS as _QUALITY
 from ingest.sample.kinds import KINDS as _SAMPLE
@@ -17,7 +18,7 @@ from ingest.serving.kinds import KINDS as _SERVING
 
 __all__ = ["KINDS", "Ask", "Derive", "Fetch", "Kind", "Option", "expand_url", "kind"]
 
-_ALL: tuple[Kind, ...] = (*_CATALOG, *_BILLING, *_GRID, *_POWER, *_SERVING, *_QUALITY, *_SAMPLE)
+_ALL: tuple[Kind, ...] = (*_CATALOG, *_BILLING, *_GRID, *_POWER, *_SERVING, *_QUALITY, *_OUTCOMES, *_SAMPLE)
 
 KINDS: dict[str, Kind] = {k.name: k for k in _ALL}
 

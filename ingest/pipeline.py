@@ -13,6 +13,7 @@ from ingest.base import Parsed, Payload, Reject
 from ingest.errors import CatalogShrank, IngestError, PayloadError
 from ingest.http import NotModified
 from ingest.kinds import Derive, Kind
+from ingest.settle import Settle, Settled, settle_frames
 from warehouse import landing, loads, runs
 from warehouse.clock import utcnow
 from warehouse.engine import Transaction, Warehouse
@@ -71,7 +72,7 @@ def refresh(
         parsed = kind.parse(payload)
         if parsed.complete and not accept_shrink:
             _refuse_shrinking(warehouse, source_id, parsed)
-        return _store(warehouse, run, payload, parsed, kind.derive, known_from or utcnow())
+        return _store(warehouse, run, payload, parsed, kind.derive, known_from or utcnow(), kind.settle)
     except (IngestError, WarehouseError) as error:
         return failed(warehouse, run, payload, error)
     except Exception as error:  # a defect of ours: recorded like any failure, so that the desk stays up
@@ -130,6 +131,7 @@ def _store(
     parsed: Parsed,
     derive: Derive | None,
     known_from: datetime,
+    settle: Settle | None = None,
 ) -> RunOutcome:
     notes = list(parsed.notes)
     rejects = list(parsed.rejects)
@@ -137,7 +139,9 @@ def _store(
         landed = _land(tx, run, payload)
         primary: loads.Loaded | None = None
         changed = 0
-        for table, frame in parsed.tables.items():
+        tables, settled = settle_frames(tx, settle, parsed) if settle is not None else (parsed.tables, Settled())
+        rejects += settled.rejects
+        for table, frame in tables.items():
             done = loads.load(tx, table, frame, source_id=run.source_id, run_id=run.run_id, known_from=known_from)
             changed += done.loaded
             if table == parsed.primary:
@@ -162,7 +166,7 @@ def _store(
             "rows_in": parsed.rows_in,
             "rows_loaded": primary.loaded,
             "rows_unchanged": primary.unchanged,
-            "rows_quarantined": parsed.rows_quarantined + primary.conflicts.height,
+            "rows_quarantined": parsed.rows_quarantined + settled.quarantined + primary.conflicts.height,
         }
         ended = ending(run.source_id, counts, rejects, changed)
         runs.finish(

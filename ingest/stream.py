@@ -13,11 +13,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import unquote, urlsplit
 
 from ingest.base import Parsed, Payload, Reject
 from ingest.errors import Cancelled, IngestError
+from ingest.settle import Settled
 from warehouse import landing, loads, runs
 from warehouse.clock import utcnow
 from warehouse.engine import Transaction, Warehouse
@@ -165,6 +167,10 @@ def _load(
     with warehouse.transaction() as tx:
         progress.check()
         payload_id = _land(tx, run, stream, counting)
+        staged = {table: staging.name(table) for table in staging.tables}
+        settled = kind.settle(tx, staged, primary) if kind.settle is not None and staged else Settled()
+        rejects += settled.rejects
+        quarantined += settled.quarantined
         for table in staging.tables:
             loaded[table] = loads.load_staged(
                 tx,
@@ -249,7 +255,8 @@ def whole(streamer: Streamer) -> Callable[[Payload], Parsed]:
     import polars as pl
 
     def parse(payload: Payload) -> Parsed:
-        about = Stream(payload.source_id, payload.kind, Path("payload"), payload.fetched_at, payload.options)
+        name = unquote(PurePosixPath(urlsplit(payload.url).path).name)
+        about = Stream(payload.source_id, payload.kind, Path(name or "payload"), payload.fetched_at, payload.options)
         parts = list(streamer(about, io.BytesIO(payload.body)))
         if not parts:
             raise IngestError("the payload holds no rows", source_id=payload.source_id)

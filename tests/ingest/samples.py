@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ingest.base import Parsed, Payload
-from tests.ingest import billing_samples, grid_samples, log_samples, power_samples, serving_samples
+from tests.ingest import billing_samples, grid_samples, log_samples, outcome_samples, power_samples, serving_samples
 
 NOW = datetime(2026, 5, 15, 12)
 
@@ -194,7 +194,8 @@ SOUND: dict[str, str] = {
     **billing_samples.SOUND,
     **log_samples.SOUND,
     **power_samples.SOUND,
+    **outcome_samples.SOUND,
 }
 
 # kind -> what a person must declare for it
-OPTIONS: dict[str, dict[str, str]] = {**grid_samples.OPTIONS, **power_samples.OPTIONS}
+OPTIONS: dict[str, dict[str, str]] = {**grid_samples.OPTIONS, **power_samples.OPTIONS, **outcome_samples.OPTIONS}
