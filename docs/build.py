@@ -49,7 +49,8 @@ def _table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
 
 def settings() -> list[tuple[str, str, str]]:
     """(dotted name, default as TOML, meaning) of every setting."""
-    from app.settings import Settings, SourceSettings
+    from app.sections import EnvironmentSettings, SourceSettings
+    from app.settings import Settings
 
     rows: list[tuple[str, str, str]] = []
 
@@ -60,12 +61,20 @@ def settings() -> list[tuple[str, str, str]]:
                 walk(kind, f"{prefix}{name}.")
             elif f"{prefix}{name}" == "sources":
                 walk(SourceSettings, "sources.NAME.")
+            elif f"{prefix}{name}" == "environments":
+                walk(EnvironmentSettings, "environments.NAME.")
             else:
                 default = "required" if field.is_required() else _toml(field.get_default(call_default_factory=True))
                 rows.append((f"{prefix}{name}", default, field.description or ""))
 
     walk(Settings, "")
     return rows
+
+
+def _item(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        return "{" + ", ".join(f"{k} = {v!r}".replace("'", '"') for k, v in value.model_dump().items()) + "}"
+    return f'"{value}"'
 
 
 def _toml(value: Any) -> str:
@@ -79,7 +88,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, str):
         return f'`"{value}"`'
     if isinstance(value, tuple):
-        return "`[" + ", ".join(f'"{v}"' for v in value) + "]`"
+        return "`[" + ", ".join(_item(v) for v in value) + "]`"
     return f"`{value}`"
 
 

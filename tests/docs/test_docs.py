@@ -55,7 +55,7 @@ def test_every_setting_is_documented_with_its_meaning(name: str) -> None:
     row = next((line for line in reference().splitlines() if line.startswith(f"| `{name}` |")), "")
     assert row, f"{name} is not in docs/reference.md. Fix: make docs"
     meaning = row.split("|")[3].strip()
-    assert len(meaning) > 5, f"{name} has no docstring in app/settings.py"
+    assert len(meaning) > 5, f"{name} has no docstring in app/sections.py"
 
 
 @pytest.mark.parametrize("command", list(build.commands()))
@@ -132,7 +132,7 @@ def test_every_evidence_class_and_its_mark_are_explained() -> None:
 
 
 def test_every_state_filter_and_guardrail_is_explained() -> None:
-    from app.settings import Guardrails
+    from app.sections import Guardrails
     from policies.recommend.state import State
     from policies.router.filters import ORDER
 

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from app.desk import Desk, local_operator, open_desk
 from app.errors import AppError
 from app.operations import call
-from app.settings import PowerSettings, Settings
+from app.sections import PowerSettings
+from app.settings import Settings
 from warehouse import loads
 from warehouse.engine import Warehouse
 from warehouse.tables import frame
