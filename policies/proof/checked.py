@@ -57,8 +57,11 @@ def total(value: SupportsIndex | float, name: str = "n") -> int:
     return whole
 
 
-def vector(values: npt.ArrayLike, name: str, *, signed: bool = False) -> Floats:
-    """`values` as floats (n,), finite, not negative unless `signed`. Raises ValuesInvalid, and NoData for n = 0."""
+def vector(values: npt.ArrayLike, name: str, *, signed: bool = False, endless: bool = False) -> Floats:
+    """`values` as floats (n,), finite unless `endless`, not negative unless `signed`.
+
+    Raises ValuesInvalid, and NoData for n = 0.
+    """
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -69,7 +72,7 @@ def vector(values: npt.ArrayLike, name: str, *, signed: bool = False) -> Floats:
         raise ValuesInvalid(f"{name} has {array.ndim} dimensions.", fix="give one number per request")
     if not array.size:
         raise NoData(f"{name} is empty.", fix="wait for evidence: no data bounds nothing")
-    bad = ~np.isfinite(array) if signed else ~(np.isfinite(array) & (array >= 0))
+    bad = np.isnan(array) | (np.isinf(array) & (not endless)) | ((array < 0) & (not signed))
     if bad.any():
         at = int(np.argmax(bad))
         allowed = "finite numbers" if signed else "finite numbers of at least 0"

@@ -54,7 +54,8 @@ class Amounts(Both):
 
     def evidence_class(self, what: str) -> EvidenceClass:
         """The one class of both arms. Raises IncomparableObservations for several, NoData for none."""
-        found = one_class((*_names(self.candidate_class), *_names(self.control_class)), what=what)
+        named = {*_names(self.candidate_class), *_names(self.control_class)}
+        found = None if None in named else one_class((str(name) for name in named), what=what)
         if found is None:
             raise NoData(f"{what} has no evidence class.", fix="say how the figure came to be")
         return found
@@ -128,13 +129,14 @@ class Columns:
         return min(self.one[0].size, self.zero[0].size)
 
 
-def complete(evidence: Evidence, figures: Sequence[Both], *, paired: bool) -> Columns:
+def complete(evidence: Evidence, figures: Sequence[Both], *, paired: bool, endless: bool = False) -> Columns:
     """Requests that tell all of `figures` on both sides (or each side by itself where not paired).
 
-    Raises ValuesInvalid for infinite or negative figures, LengthsDiffer, and NoData where nothing is left.
+    endless: infinity is a figure (the latency of a request that never answered). Raises ValuesInvalid for infinite or
+    negative figures, LengthsDiffer, and NoData where nothing is left.
     """
-    one = [unknown_as_nan(f.candidate, "candidate") for f in figures]
-    zero = [unknown_as_nan(f.control, "control") for f in figures]
+    one = [unknown_as_nan(f.candidate, "candidate", endless=endless) for f in figures]
+    zero = [unknown_as_nan(f.control, "control", endless=endless) for f in figures]
     same_length(**{f"candidate {i}": x for i, x in enumerate(one)})
     same_length(**{f"control {i}": x for i, x in enumerate(zero)})
     known1, known0 = _known(one), _known(zero)
@@ -161,7 +163,7 @@ def complete(evidence: Evidence, figures: Sequence[Both], *, paired: bool) -> Co
     )
 
 
-def unknown_as_nan(values: npt.ArrayLike, name: str) -> Floats:
+def unknown_as_nan(values: npt.ArrayLike, name: str, *, endless: bool = False) -> Floats:
     """(n,) floats; None becomes NaN. Raises ValuesInvalid for infinity, negative figures or a wrong shape."""
     try:
         array = np.array(values, dtype=np.float64)
@@ -171,7 +173,7 @@ def unknown_as_nan(values: npt.ArrayLike, name: str) -> Floats:
         ) from None
     if array.ndim != 1:
         raise ValuesInvalid(f"{name} has {array.ndim} dimensions.", fix="give one number per request")
-    bad = np.isinf(array) | (array < 0)
+    bad = (array < 0) | (np.isinf(array) & (not endless))
     if bad.any():
         at = int(np.argmax(bad))
         raise ValuesInvalid(f"{name}[{at}] is {array[at]}.", fix="give finite numbers of at least 0, NaN where unknown")
@@ -179,7 +181,10 @@ def unknown_as_nan(values: npt.ArrayLike, name: str) -> Floats:
 
 
 def _known(columns: Sequence[Floats]) -> npt.NDArray[np.bool_]:
-    return np.logical_and.reduce([~np.isnan(x) for x in columns])
+    known = np.ones(columns[0].size, dtype=np.bool_)
+    for column in columns:
+        known &= ~np.isnan(column)
+    return known
 
 
 def _names(value: str | Sequence[str | None] | None) -> tuple[str | None, ...]:

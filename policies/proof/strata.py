@@ -79,8 +79,9 @@ def ratio_standardised(
 ) -> Standardised:
     """R1/R0 with R = sum_k w_k mean_k(e) / sum_k w_k mean_k(s), over paired requests; w the mix.
 
-    Delta method on the logarithm; the variance is that within strata, summed per cluster where there are any. `renormalise` drops empty strata and spreads
-    their weight over the others: another estimand, so it must be asked for.
+    Delta method on the logarithm; the variance is that within strata, summed per cluster where there are any.
+    `renormalise` drops empty strata and spreads their weight over the others: another estimand, so it must be asked
+    for.
     """
     columns = [vector(e1, "e1"), vector(s1, "s1"), vector(e0, "e0"), vector(s0, "s0")]
     split = _Split.of(columns, strata, mix, renormalise)
