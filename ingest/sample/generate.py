@@ -11,12 +11,13 @@ from ingest.sample.catalog import models_document
 from ingest.sample.completions import completion
 from ingest.sample.grid import factors_csv
 from ingest.sample.organic import organic_runs
+from ingest.sample.outcomes import DATASET, outcomes_csv
 from ingest.sample.published import fixed_arms_document, published_document
 from ingest.sample.reference import reference_runs
 
 
 def sample_payloads(now: datetime) -> list[Payload]:
-    """Catalog, grid factors, completions and published points, as of `now` (naive UTC).
+    """Catalog, grid factors, completions, published points and replay outcomes, as of `now` (naive UTC).
 
     The same `now` gives the same bytes; another `now` moves timestamps and nothing else.
     """
@@ -29,10 +30,13 @@ def sample_payloads(now: datetime) -> list[Payload]:
         _payload("completions", "neuralwatt-completions", "application/x-ndjson", lines, instant),
         _payload("published", "published-points", "application/json", _json(published_document()), instant),
         _payload("published-fixed-arms", "published-points", "application/json", _json(fixed_arms_document()), instant),
+        _payload("outcomes", "outcomes", "text/csv", outcomes_csv(), instant, {"dataset": DATASET}),
     ]
 
 
-def _payload(name: str, kind: str, content_type: str, body: str, now: datetime) -> Payload:
+def _payload(
+    name: str, kind: str, content_type: str, body: str, now: datetime, options: dict[str, str] | None = None
+) -> Payload:
     return Payload(
         source_id=f"sample:{name}",
         kind=kind,
@@ -40,6 +44,7 @@ def _payload(name: str, kind: str, content_type: str, body: str, now: datetime) 
         fetched_at=now,
         body=body.encode(),
         content_type=content_type,
+        options=options or {},
     )
 
 

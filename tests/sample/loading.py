@@ -15,6 +15,7 @@ from ingest.base import Parsed, Payload
 from ingest.billing import neuralwatt_completions
 from ingest.catalog import neuralwatt
 from ingest.grid import static_factors
+from ingest.outcomes import long
 from ingest.sample import published
 from tests.policies.world import World
 from warehouse.ids import content_hash
@@ -24,6 +25,7 @@ PARSERS: dict[str, Callable[[Payload], Parsed]] = {
     "neuralwatt-completions": neuralwatt_completions.parse,
     "grid-factors": static_factors.parse,
     "published-points": published.parse,
+    "outcomes": long.parse,
 }
 
 
@@ -33,7 +35,8 @@ def parsed(payload: Payload) -> Parsed:
 
 def load(world: World, payloads: list[Payload], known_from: datetime) -> None:
     """Every frame as it is, with the columns that the loader adds."""
-    world.db.execute((resources.files("warehouse.migrations") / "v0008_published.sql").read_text(encoding="utf-8"))
+    for name in ("v0005_replay.sql", "v0008_published.sql"):
+        world.db.execute((resources.files("warehouse.migrations") / name).read_text(encoding="utf-8"))
     for payload in payloads:
         for table, frame in parsed(payload).tables.items():
             whole = frame.with_columns(

@@ -43,6 +43,7 @@ def test_every_payload_is_recognisable_as_sample(payloads: list[Payload]) -> Non
         ("sample:completions", "neuralwatt-completions"),
         ("sample:published", "published-points"),
         ("sample:published-fixed-arms", "published-points"),
+        ("sample:outcomes", "outcomes"),
     ]
 
 
