@@ -144,7 +144,7 @@ def tradeoff_sweep(swept: Tradeoff, table: OutcomeTable) -> Sweep:
     moves: list[tuple[Floats, Ints, Ints, Ints]] = []
     for _ in range(shape[1] - 1):
         e0, j0 = error[rows, now, None], energy[rows, now, None]
-        with np.errstate(invalid="ignore"):  # inf - inf of arms that are not usable
+        with np.errstate(divide="ignore", invalid="ignore"):  # of arms that are dearer, or not usable
             at = np.where(energy[rows] < j0, (error[rows] - e0) / (j0 - energy[rows]), np.inf)
         least = at.min(axis=1)
         going = np.isfinite(least)

@@ -4,8 +4,8 @@ A point dominates another when it has no less accuracy at no more joules per que
 The mixing hull dominates a policy when some mixture of fixed arms does. `confidence` is the share of paired
 bootstrap replicates in which that holds, so 0.5 is a toss-up and it is no p-value.
 
-For the margin over the hull, declining is allowed beside the arms: below the cheapest arm the hull runs straight to
-(0 J, 0 accuracy), so that the margin of a policy that is cheaper than every arm is defined, and not in its favour.
+For the margin of a policy that is cheaper than every arm, the hull runs straight from the cheapest arm to (0 J, 0
+accuracy): that arm for some of the queries and no answer for the rest. So the margin is always defined.
 """
 
 from __future__ import annotations
@@ -90,10 +90,8 @@ def complete_rows(table: OutcomeTable, choices: Sequence[Choices] = ()) -> Bools
 def hull_at(energy_j: Floats, accuracy: Floats, at_j: Floats, *, declining: bool = False) -> Floats:
     """Best accuracy (R,) of mixtures of arms (R, K) that cost at most `at_j` (R,), row by row.
 
-    Below the cheapest arm: -inf, or with `declining` the line to the origin. O(R K^2).
+    Below the cheapest arm: -inf, or with `declining` the line from there to the origin. O(R K^2).
     """
-    if declining:
-        energy_j, accuracy = (np.column_stack([np.zeros(len(part)), part]) for part in (energy_j, accuracy))
     within = energy_j <= at_j[:, None]
     best = np.where(within, accuracy, -np.inf).max(axis=1)
     for i in range(energy_j.shape[1]):
@@ -102,6 +100,10 @@ def hull_at(energy_j: Floats, accuracy: Floats, at_j: Floats, *, declining: bool
         share = np.divide(at_j[:, None] - energy_j[:, i, None], span, out=np.zeros_like(span), where=between)
         mixed = accuracy[:, i, None] + share * (accuracy - accuracy[:, i, None])
         best = np.maximum(best, np.where(between, mixed, -np.inf).max(axis=1))
+    if declining:
+        least = energy_j.min(axis=1)
+        there = np.where(energy_j == least[:, None], accuracy, -np.inf).max(axis=1)
+        best = np.where(at_j < least, at_j / least * there, best)
     return np.asarray(best)
 
 

@@ -131,8 +131,7 @@ def group_rows(table: OutcomeTable) -> dict[str, Rows]:
     names = table.queries.benchmarks.tolist()
     index = {name: code for code, name in enumerate(sorted(set(names)))}
     codes = np.fromiter(map(index.__getitem__, names), np.int64, len(names))
-    order = np.argsort(codes, kind="stable")
-    return dict(zip(index, np.split(order, np.cumsum(np.bincount(codes, minlength=len(index)))[:-1]), strict=True))
+    return {name: np.flatnonzero(codes == code) for name, code in index.items()}
 
 
 @dataclass(frozen=True)
