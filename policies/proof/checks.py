@@ -91,6 +91,7 @@ class Bound:
     second: tuple[str, Interval] | None = None
     coverage: float = 1.0
     note: str = ""
+    unbounded: str = ""  # why an end is open, so that nothing is settled
 
 
 def settle(interval: Interval, margin: float, *, below: bool) -> Ruling:
@@ -118,10 +119,13 @@ def judged(name: str, bound: Bound, margin: float, *, below: bool, unit: str, ca
             words.append(f"{method} says {other} ({span(interval, unit)})")
             if Ruling.INCONCLUSIVE not in (other, ruling):
                 ruling = Ruling.INCONCLUSIVE
+    if bound.unbounded:
+        ruling = Ruling.INCONCLUSIVE
+        words.append(bound.unbounded)
     if bound.coverage < case.margins.min_coverage - 1e-12:
         ruling = Ruling.INCONCLUSIVE
         words.append(f"only {bound.coverage:.1%} of the requests tell it, {case.margins.min_coverage:.1%} are needed")
-    if bound.n < case.margins.n * min(bound.coverage, 1.0) and not (case.monitored and ruling is Ruling.FAIL):
+    if bound.n + 1e-6 < case.margins.n * bound.coverage and not (case.monitored and ruling is Ruling.FAIL):
         ruling = Ruling.INCONCLUSIVE
         words.append(f"{bound.n} of {case.margins.n} planned requests are there")
     second = bound.second or (None, (None, None))

@@ -54,16 +54,18 @@ class Amounts(Both):
 
     def evidence_class(self, what: str) -> EvidenceClass:
         """The one class of both arms. Raises IncomparableObservations for several, NoData for none."""
-        named = {*_names(self.candidate_class), *_names(self.control_class)}
+        sides = _names(self.candidate_class), _names(self.control_class)
+        named = {*sides[0], *sides[1]}
         found = None if None in named else one_class((str(name) for name in named), what=what)
-        if found is None:
+        if found is None or not all(sides):
             raise NoData(f"{what} has no evidence class.", fix="say how the figure came to be")
         return found
 
     def meter(self, what: str) -> str:
         """The one class of meter of both arms. Raises EvidenceMixed where they differ or one is unknown."""
-        found = {*_names(self.candidate_meter), *_names(self.control_meter)}
-        if not found or None in found:
+        sides = _names(self.candidate_meter), _names(self.control_meter)
+        found = {*sides[0], *sides[1]}
+        if not all(sides) or None in found:
             raise EvidenceMixed(f"{what} does not tell its meter.", fix="name the meter or method of both arms")
         if len(found) > 1:
             told = ", ".join(sorted(str(name) for name in found))

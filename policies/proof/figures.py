@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from policies.proof import quantiles, ratios, sequences, strata
 from policies.proof.checked import Floats, Interval
 from policies.proof.checks import Bound, Case
-from policies.proof.errors import EvidenceMixed, NoData
+from policies.proof.errors import EvidenceMixed, NoData, ValuesInvalid
 from policies.proof.evidence import Amounts, Both, Columns, complete
 from policies.proof.intervals import fieller_g, log_ratio, ratio_delta
 from policies.proof.rates import (
@@ -54,6 +54,8 @@ def rate_bound(case: Case, told: Columns) -> Bound:
     one, zero = told.one[0], told.zero[0]
     _need_rows(told)
     _need_clusters(case, told)
+    if one.max() > 1 or zero.max() > 1:
+        raise ValuesInvalid(f"a success is {max(one.max(), zero.max())}.", fix="give 0 or 1, or a share between")
     estimate = float(one.mean() - zero.mean())
     binary = is_binary(one) and is_binary(zero)
     if not case.paired:
@@ -117,16 +119,19 @@ def ratio_bound(case: Case, amounts: Amounts) -> Bound:
     _need_clusters(case, told)
     (e1, s1), (e0, s0) = told.one, told.zero
     if not (e1.sum() and s1.sum() and e0.sum() and s0.sum()):
-        raise NoData(
-            "a total of amounts or of successes is 0, so that no ratio exists.", fix="0 is not unknown: give NaN"
-        )
+        raise NoData("a total is 0, so that no ratio exists.", fix="give NaN, not 0, for what is unknown")
     estimate = float((e1.sum() / s1.sum()) / (e0.sum() / s0.sum()))
     bound = _ratio(case, told, estimate)
+    if math.isinf(bound.interval[1]):
+        bound = replace(bound, unbounded="the ratio has no upper end")
     if not amounts.systematic or bound.estimate is None:
         return bound
     interval = widened(bound.estimate, bound.interval, amounts.systematic, case.level)
+    second = bound.second
+    if second is not None:
+        second = second[0], widened(bound.estimate, second[1], amounts.systematic, case.level)
     note = f"systematic {amounts.systematic:.1%} added"
-    return Bound(bound.estimate, interval, bound.n, bound.method, None, bound.coverage, _joined(bound.note, note))
+    return replace(bound, interval=interval, second=second, note=_joined(bound.note, note))
 
 
 def _ratio(case: Case, told: Columns, estimate: float) -> Bound:
@@ -137,7 +142,7 @@ def _ratio(case: Case, told: Columns, estimate: float) -> Bound:
         raise EvidenceMixed("monitoring needs pairs.", fix="judge a reference workload once, at its planned n")
     if _mix(case, told):
         found = strata.ratio_standardised(
-            *arms, strata=_labels(told), mix=case.evidence.mix or {}, confidence=case.level, clusters=told.clusters
+            *arms, _labels(told), case.evidence.mix or {}, case.level, clusters=told.clusters
         )
         return Bound(found.estimate, (found.low, found.high), found.n, "delta at the reference mix",
                      coverage=told.coverage, note=_mix_note(found, f"unstandardised {estimate:.3f}"))  # fmt: skip
@@ -201,9 +206,8 @@ def _mix(case: Case, told: Columns) -> bool:
     return case.evidence.mix is not None and told.strata is not None
 
 
-def _labels(told: Columns) -> npt.NDArray[np.generic]:
-    assert told.strata is not None
-    return told.strata
+def _labels(told: Columns) -> list[str]:
+    return [] if told.strata is None else [str(name) for name in told.strata]
 
 
 def _mix_note(found: strata.Standardised, plain: str) -> str:

@@ -21,19 +21,6 @@ from policies.proof.margins import Margins, OutcomeKind, one_kind
 from policies.proof.multiple import BestOf, Warned, best_of, drill_down, p_harm, simultaneous
 from policies.proof.rates import is_binary
 
-__all__ = [
-    "BestVerdict",
-    "Check",
-    "Evidence",
-    "Margins",
-    "Mode",
-    "OutcomeKind",
-    "Ruling",
-    "Verdict",
-    "judge",
-    "judge_best",
-]
-
 RATIOS = {"energy": "J per success", "usd": "USD per success", "carbon": "gCO2eq per success"}
 
 
@@ -122,9 +109,7 @@ def judge_best(candidates: Mapping[str, Evidence], margins: Margins, *, mode: Mo
         raise NoData("there is no candidate.", fix="name at least one")
     kinds = {one_kind(e.kind) for e in candidates.values()}
     if len(kinds) > 1 or not next(iter(kinds)).paired:
-        raise EvidenceMixed(
-            "the best of several needs one kind of paired evidence.", fix="replay all on the same requests"
-        )
+        raise EvidenceMixed("the best of several needs one kind of pairs.", fix="replay all on the same requests")
     arms, control = _arms(candidates)
     limit = margins.energy_limit or 1.0
     level = margins.confidence
@@ -139,7 +124,8 @@ def _arms(candidates: Mapping[str, Evidence]) -> tuple[dict[str, tuple[Any, Any]
         if evidence.energy_j is None or not isinstance(evidence.success, Both):
             raise NoData(f"{name} does not tell energy and success per request.", fix="leave it out, or replay it")
         columns[name] = (evidence.energy_j, evidence.success)
-    whole = [np.asarray(x, dtype=np.float64) for e, s in columns.values() for x in (e.candidate, e.control, s.candidate, s.control)]  # fmt: skip
+    sides = [x for e, s in columns.values() for x in (e.candidate, e.control, s.candidate, s.control)]
+    whole = [np.asarray(x, dtype=np.float64) for x in sides]
     if len({x.size for x in whole}) > 1:
         raise EvidenceMixed("the candidates answered different requests.", fix="replay all on the same requests")
     energies = [np.asarray(e.control, dtype=np.float64) for e, _ in columns.values()]

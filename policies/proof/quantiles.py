@@ -1,6 +1,7 @@
 """Tail latency: order-statistic intervals of a quantile, and the paired difference or ratio of two quantiles.
 
-Infinity is the latency of a request that never answered. An SLO is better proved as a proportion (`policies.proof.rates.over_slo`): exact, and readable.
+Infinity is the latency of a request that never answered. An SLO is better proved as a proportion
+(`policies.proof.rates.over_slo`): exact, and readable.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ def quantile_contrast(
 ) -> Interval:
     """Percentile bootstrap of quantile(x1) - quantile(x0), or of their ratio where `relative`.
 
-    Pairs (or their clusters) are resampled together where `paired`, else each sample by itself. The percentile method and not BCa: the
-    acceleration of a quantile is not estimated reliably. Needs `minimum_n(q, two_sided=True)` values on each side to
-    mean anything; below it the whole line is given. Raises ValuesInvalid, NoData, LengthsDiffer.
+    Pairs (or their clusters) are resampled together where `paired`, else each sample by itself. The percentile
+    method and not BCa: the acceleration of a quantile is not estimated reliably. Needs `minimum_n(q, two_sided=True)`
+    values on each side to mean anything; below it the whole line is given. Raises ValuesInvalid, NoData, LengthsDiffer.
     """
     a, b = vector(x1, "x1", endless=True), vector(x0, "x0", endless=True)
     if paired:
