@@ -70,7 +70,14 @@ def run(
     leaked: Annotated[
         str, typer.Option(help="Training queries with the text of a held-out one: refuse or drop.")
     ] = "refuse",
-    complete: Annotated[bool, typer.Option(help="Only arms whose every cell is known.")] = False,
+    partial: Annotated[bool, typer.Option("--partial", help="Keep arms that do not know every query.")] = False,
+    nearest: Annotated[
+        bool, typer.Option("--nearest-batch", help="Take the nearest measured batch instead of a line between two.")
+    ] = False,
+    edition: Annotated[str | None, typer.Option(help="Edition of the joules per token, v2 or v3.")] = None,
+    evidence: Annotated[
+        str | None, typer.Option(help="Class of the joules to use where outcomes tell several, such as measured.")
+    ] = None,
     router_power_w: Annotated[
         float | None, typer.Option(help="Power of the machine that routes, for the router's own joules.", min=0)
     ] = None,
@@ -101,7 +108,10 @@ def run(
         "split": split,
         "test_share": test_share,
         "leaked": leaked,
-        "complete": complete,
+        "keep_partial": partial,
+        "batch_mode": "nearest" if nearest else "interpolate",
+        "edition": edition,
+        "evidence_class": evidence,
         "router_power_w": router_power_w,
         "keep_choices": keep_choices,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,10 +11,12 @@ from pydantic import AwareDatetime, Field
 from app.desk import Desk
 from app.errors import Forbidden, NotFound
 from app.operations import Actor, NoParams, Params, operation
-from app.operations.plain import plain
+from app.operations.plain import plain, plain_rows
 from app.policy_errors import policy_errors
 from app.replay import export, progress, publications, runs, store
+from policies.replay.datasets import datasets as outcome_datasets
 from warehouse.clock import utcnow
+from warehouse.evidence import EvidenceClass
 from warehouse.snapshots import snapshot
 
 
@@ -21,7 +24,7 @@ from warehouse.snapshots import snapshot
 def list_datasets(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     """List the data sets that can be replayed."""
     with policy_errors(), snapshot(desk.warehouse) as snap:
-        recorded: list[dict[str, Any]] = []
+        recorded = [{"dataset": d.name, **plain(asdict(d))} for d in outcome_datasets(snap) if d.kind == "outcomes"]
         published = []
         for name in publications.published_names(snap):
             told = publications.published(snap, name)
@@ -53,8 +56,13 @@ class RunParams(Params):
     split: Literal["auto", "hash", "permutation"] = "auto"
     test_share: float = Field(0.3, gt=0, lt=1)
     leaked: Literal["refuse", "drop"] = "refuse"
-    complete: bool = False
-    """Only arms whose every cell is known."""
+    keep_partial: bool = False
+    """Arms that do not know every query, too."""
+    batch_mode: Literal["interpolate", "nearest"] = "interpolate"
+    edition: str | None = Field(None, max_length=20)
+    """Edition of the benchmark of joules per token, v2 or v3; unset: the one that knows most arms."""
+    evidence_class: EvidenceClass | None = None
+    """Which joules to use where the outcomes tell several classes."""
     router_power_w: float | None = Field(None, gt=0)
     """Declared power of the machine that routes; without it the router's own joules are unknown."""
     keep_choices: bool = True
@@ -144,3 +152,27 @@ def choices(desk: Desk, actor: Actor, params: ChoicesParams) -> dict[str, Any]:
     assert found is not None
     rows = export.export_choices(desk.warehouse, found, Path(params.path))
     return {"id": found, "path": params.path, "rows": rows}
+
+
+class ChosenParams(Params):
+    id: str = Field(min_length=8, max_length=64)
+    policy: str = Field(max_length=200)
+    after: str | None = Field(None, max_length=500)
+    """The last query id of the page before."""
+    limit: int = Field(10_000, ge=1, le=100_000)
+
+
+@operation("replay.chosen", scope="read", params=ChosenParams)
+def chosen(desk: Desk, actor: Actor, params: ChosenParams) -> dict[str, Any]:
+    """Tell what a policy chose in a run, by query id, in pages."""
+    found = store.find(desk.warehouse, params.id)
+    assert found is not None
+    rows = store.choices(desk.warehouse, found, params.policy, after=params.after, limit=params.limit)
+    if rows.is_empty() and params.after is None:
+        known = store.policies_with_choices(desk.warehouse, found)
+        raise NotFound(
+            f"No choice of {params.policy!r} is kept for the run {found}.",
+            fix=f"use one of {', '.join(known)}" if known else "run it again with its choices kept",
+        )
+    last = str(rows["query_id"][-1]) if rows.height == params.limit else None
+    return {"id": found, "policy": params.policy, "choices": plain_rows(rows.drop("policy")), "next": last}

@@ -16,16 +16,17 @@ def datasets(told: Mapping[str, Any]) -> None:
     recorded = [d for d in rows if d["kind"] == "outcomes"]
     if recorded:
         out.grid(
-            ["data set", "queries", "arms", "cells", "coverage", "benchmarks", "joules"],
+            ["data set", "queries", "arms", "coverage", "benchmarks", "split", "joules", "with text", "age"],
             [
-                [d["dataset"], d["queries"], d["arms"], d["cells"], d["coverage"], ", ".join(d["benchmarks"]),
-                 d["energy"]]
+                [d["dataset"], d["queries"], len(d["arms"]), f"{d['coverage']:.1%}", ", ".join(d["benchmarks"]),
+                 ", ".join(f"{n} {k}" for k, n in d["splits"].items()), _joules(d), d["queries_with_text"],
+                 out.age(d["age_s"])]
                 for d in recorded
             ],
         )  # fmt: skip
     else:
         out.line(
-            "no outcomes are recorded: import a file of kind outcomes, llmrouter, routellm, routerbench or zeroeval"
+            "no outcomes are recorded: import a file of kind outcomes, zeroeval, llmrouter, routellm or routerbench"
         )
     out.line("")
     out.grid(
@@ -36,6 +37,14 @@ def datasets(told: Mapping[str, Any]) -> None:
             if d["kind"] == "published"
         ],
     )
+
+
+def _joules(dataset: Mapping[str, Any]) -> str:
+    """Where the joules of a data set come from."""
+    if dataset["evidence_classes"]:
+        return f"{', '.join(dataset['evidence_classes'])} in {dataset['cells_with_energy']} cells"
+    joined = len(dataset["joined_arms"])
+    return f"by GPU and batch for {joined} arms" if joined > 1 else "none"
 
 
 def runs(told: Mapping[str, Any]) -> None:

@@ -28,6 +28,7 @@ from warehouse.tables import columns, frame
 SOURCE = "replay"
 SAMPLE_SOURCE = "sample:replay"  # so that what was replayed from sample data goes with it
 BATCH_ROWS = 250_000
+_SHORTEST_ID = 8
 
 
 @dataclass(frozen=True)
@@ -170,10 +171,11 @@ def find(warehouse: Warehouse, id_: str | None, dataset: str | None = None) -> s
         found = runs(warehouse, dataset, 1)
         return str(found[0]["run_id"]) if found else None
     hits = warehouse.query(
-        "SELECT DISTINCT run_id FROM core.replay_run WHERE starts_with(run_id, $id) OR starts_with(replay_run_id, $id)",
-        {"id": id_},
+        "SELECT DISTINCT run_id FROM core.replay_run WHERE starts_with(replace(run_id, '-', ''), $id) "
+        "OR starts_with(replace(replay_run_id, '-', ''), $id) ORDER BY run_id",
+        {"id": id_.replace("-", "")},
     )["run_id"].to_list()
-    if len(hits) != 1 or len(id_) < 8:
+    if len(hits) != 1 or len(id_) < _SHORTEST_ID:
         what = "There is no replay run" if not hits else "More than one replay run begins with"
         raise NotFound(f"{what} {id_!r}.", fix="see the ids with `joulebook replay runs`")
     return str(hits[0])

@@ -183,7 +183,7 @@ def _front(points: Sequence[Point]) -> dict[str, Any]:
     return {
         "hypervolume": hypervolume(at[:, 1], at[:, 0], PUBLISHED),
         "front": [row["policy"] for row in rows if row["on_front"]],
-        "hull": [points[i].policy for i in hull],
+        "hull": [points[int(i)].policy for i in hull],
         "points": rows,
     }
 
@@ -191,7 +191,7 @@ def _front(points: Sequence[Point]) -> dict[str, Any]:
 def _dominators(points: Sequence[Point], at: Any, i: int) -> list[str]:
     no_worse = (at[:, 0] >= at[i, 0]) & (at[:, 1] <= at[i, 1])
     better = (at[:, 0] > at[i, 0]) | (at[:, 1] < at[i, 1])
-    return [points[j].policy for j in np.flatnonzero(no_worse & better)]
+    return [points[int(j)].policy for j in np.flatnonzero(no_worse & better)]
 
 
 def _row(point: Point, on_front: bool, dominated_by: list[str]) -> dict[str, Any]:

@@ -76,10 +76,10 @@ def fronts(entries: Sequence[Entry], figures: Sequence[Figures], whole: OutcomeT
         {"policy": entries[arms[i]].name, "accuracy": float(right[arms[i]]), "energy_j": float(joules[arms[i]])}
         for i in mixing_hull(joules[arms], right[arms])
     ]
-    for i in np.flatnonzero(known):
+    for i in np.flatnonzero(known).tolist():
         no_worse = deployable & (right >= right[i]) & (joules <= joules[i])
         better = (right > right[i]) | (joules < joules[i])
-        told["dominated_by"][entries[i].name] = [entries[j].name for j in np.flatnonzero(no_worse & better)]
+        told["dominated_by"][entries[i].name] = [entries[int(j)].name for j in np.flatnonzero(no_worse & better)]
     return told
 
 

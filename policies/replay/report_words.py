@@ -8,6 +8,8 @@ from typing import Any
 from policies.replay.frontier import Frontier, Range
 from policies.replay.words import listed
 
+_MIXING = ("hull", "random")  # they mix fixed arms, so they are what the hull is
+
 
 def statements(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Frontier]]) -> list[str]:
     """Sentences for the reader, the verdict on routing first."""
@@ -20,6 +22,7 @@ def statements(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Fron
     return [
         _front(told),
         *_routing(told, bands),
+        *_as_run(told),
         *_dominated(told),
         *_oracle(told),
         *_budget(told),
@@ -66,6 +69,23 @@ def _routing(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Fronti
             f"{confidence:.4g} for each). The largest estimate is {name} {_ranges(found, [most])}.{alone}"
         )
     return said
+
+
+def _as_run(told: Mapping[str, Any]) -> list[str]:
+    """Operating points that were named before the run; each interval is for itself."""
+    tried = [p for p in told["policies"] if p["deployable"] and p["fixed_arm"] is None and p["family"] not in _MIXING]
+    won = [
+        (p["name"], m) for p in tried if (m := p["domination"]["margin_over_hull"])["low"] is not None and m["low"] > 0
+    ]
+    if not won:
+        return []
+    each = [
+        f"{name} {100 * m['estimate']:+.1f} points [{100 * m['low']:.1f}, {100 * m['high']:.1f}]" for name, m in won
+    ]
+    return [
+        f"At the operating points as run, above the mixing hull at the same joules: {listed(each)} "
+        f"(each interval for itself; {len(tried)} policies were tried)."
+    ]
 
 
 def _ranges(found: Frontier, ranges: Sequence[Range]) -> str:
