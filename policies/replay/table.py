@@ -151,10 +151,10 @@ class OutcomeTable:
                 f"Energy of query {self.queries.ids[n]} by {self.names[k]} is {self.energy_j[n, k]:g} J.",
                 fix="give joules above 0; unknown energy is a missing value, never 0",
             )
-        both = np.intersect1d(self.queries.ids[self.held_out].astype(str), self.queries.ids[~self.held_out].astype(str))
-        if both.size:
+        both = set(self.queries.ids[self.held_out].tolist()).intersection(self.queries.ids[~self.held_out].tolist())
+        if both:
             raise QueryLeaked(
-                f"{both.size} held-out queries are in the training part, too; the first is {both[0]}.",
+                f"{len(both)} held-out queries are in the training part, too; the first is {min(both)}.",
                 fix="give each query one split",
             )
         return self
