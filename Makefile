@@ -2,8 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TRL := .venv-trl
+# What pip installs for PyTorch, before anything that would choose a build by itself; see docs/trl.md.
+TORCH ?= torch
 
-.PHONY: up install dev lint test bench docs clean
+.PHONY: up install dev lint test test-trl bench docs clean
 
 up: install
 	exec $(BIN)/joulebook up
@@ -33,6 +36,17 @@ lint: dev
 test: lint
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
+# Apart from `test` because of its size: an environment of its own with PyTorch and TRL.
+test-trl: $(TRL)/.installed
+	$(TRL)/bin/python -m pytest tests_trl
+
+$(TRL)/.installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(TRL)
+	$(TRL)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(TRL)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(TRL)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[trl]" "pytest>=9"
+	@touch $@
+
 bench: dev
 	$(BIN)/joulebook bench all --output bench.json
 
@@ -40,4 +54,4 @@ docs: dev
 	$(BIN)/python -m docs.build
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(TRL) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
