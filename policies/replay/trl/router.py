@@ -78,6 +78,10 @@ class TrainedRouter:
     max_chars: int = MAX_CHARS
     trained_on: frozenset[str] = field(default=frozenset(), repr=False)
 
+    def prompt(self, text: str) -> Messages:
+        """What the model is asked about one query."""
+        return messages(text, self.arms, self.max_chars)
+
     def fit(self, train: OutcomeTable, seed: int) -> LanguageRouter:
         """Raises ArmUnknown where the router chooses arms that the table has not."""
         lost = [arm for arm in self.arms if arm not in train.names]
