@@ -22,12 +22,14 @@ from policies.replay.routers.linear import (
     ridge,
     squared_loss,
 )
-from policies.replay.routers.means import column_means, embeddings_of, has_energy, lesson, usable_arms
+from policies.replay.routers.means import column_means, embeddings_of, has_energy, lesson, positions, usable_arms
 from policies.replay.routers.operating import FittedTradeoff, Point, Prediction, fitted_at, masked
+from policies.replay.routers.uniroute import group_means
 from policies.replay.table import Floats, Ints, OutcomeTable, Queries
 
 PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0)
 ARM_PENALTY = 1.0
+SMEAR_QUERIES = 5.0  # a benchmark's own smearing counts as much as the arm's from so many queries on
 
 
 @dataclass(frozen=True)
@@ -70,22 +72,27 @@ class _Model:
         arms = self._arm_design(train.queries, traits)
         self._train_design = arms
         self.score_weights = [_arm_logistic(arms, column) for column in train.correct.T]
-        self.energy_weights = [_arm_ridge(arms, column) for column in log_j.T]
+        self.energy_weights = np.column_stack([_arm_ridge(arms, column) for column in log_j.T])
+        # exp of a mean logarithm is below the mean: Duan's smearing (JASA 78, 1983), per benchmark and arm.
+        kind = positions(train.queries.benchmarks, self.benchmarks)
+        excess = np.exp(log_j - arms @ self.energy_weights)
+        self.smear = np.nan_to_num(group_means(excess, kind, len(self.benchmarks), SMEAR_QUERIES)[0], nan=1.0)
+        self._train_kind = kind
 
     def predict(self, queries: Queries) -> Prediction:
         design = self._design(queries)
         traits = [design @ self.hardness.weights] + ([design @ self.length.weights] if self.length else [])
-        return self._respond(self._arm_design(queries, traits))
+        return self._respond(self._arm_design(queries, traits), positions(queries.benchmarks, self.benchmarks))
 
     def held_out(self) -> Prediction:
         """The training part by traits that were predicted without the query's own fold."""
-        return self._respond(self._train_design)
+        return self._respond(self._train_design, self._train_kind)
 
-    def _respond(self, arms: Floats) -> Prediction:
+    def _respond(self, arms: Floats, kind: Ints) -> Prediction:
         score = np.column_stack([expit(arms @ weights) for weights in self.score_weights])
         energy_j = None
         if self.length is not None:
-            energy_j = np.column_stack([np.exp(arms @ weights) * smear for weights, smear in self.energy_weights])
+            energy_j = np.exp(arms @ self.energy_weights) * self.smear[kind]
         return masked(1.0 - score, energy_j, self.usable)
 
     def _design(self, queries: Queries) -> Floats:
@@ -139,10 +146,6 @@ def _arm_logistic(design: Floats, score: Floats) -> Floats:
     return logistic(design[known], score[known], ARM_PENALTY) if known.any() else np.zeros(design.shape[1])
 
 
-def _arm_ridge(design: Floats, log_j: Floats) -> tuple[Floats, float]:
-    """Weights for log joules, and the factor that makes exp(prediction) right on average (Duan's smearing, 1983)."""
+def _arm_ridge(design: Floats, log_j: Floats) -> Floats:
     known = np.isfinite(log_j)
-    if not known.any():
-        return np.zeros(design.shape[1]), 1.0
-    weights = ridge(design[known], log_j[known], ARM_PENALTY)
-    return weights, float(np.mean(np.exp(log_j[known] - design[known] @ weights)))
+    return ridge(design[known], log_j[known], ARM_PENALTY) if known.any() else np.zeros(design.shape[1])
