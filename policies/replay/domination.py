@@ -66,18 +66,28 @@ def verdicts(
     Queries with a missing cell, of any fixed arm or of any pick, are left out for all: `n` tells what is left.
     """
     keep = complete_rows(table, choices)
-    n, arms = int(keep.sum()), len(table.arms)
+    n = int(keep.sum())
     if not n:
         none = Interval(None, None, None, "paired bootstrap, percentile", confidence)
         return [Verdict(0, None, None, (), False, None, none, none, None, ()) for _ in choices]
     columns = _columns(table, choices)[keep]
     units = None if clusters is None else np.asarray(clusters)[keep]
     sums, drawn = resample(columns, replicates, seed, units)
-    means = columns.mean(axis=0, keepdims=True)
-    draws = sums / drawn[:, None]
+    return verdicts_of(table.names, columns.mean(axis=0), sums / drawn[:, None], n, confidence)
+
+
+def verdicts_of(
+    arms: Sequence[str], means: Floats, draws: Floats, n: int, confidence: float = CONFIDENCE
+) -> list[Verdict]:
+    """Verdicts from means of `n` queries (2K + 2P,) and of their replicates (R, 2K + 2P), for tables read in portions.
+
+    Columns: correctness of the K arms, joules of the arms, then correctness and joules of each policy in turn.
+    """
+    k = len(arms)
+    point = means.reshape(1, -1)
     return [
-        _verdict(table, _Split.of(means, arms, p), _Split.of(draws, arms, p), n, confidence)
-        for p in range(len(choices))
+        _verdict(arms, _Split.of(point, k, p), _Split.of(draws, k, p), n, confidence)
+        for p in range((point.shape[1] - 2 * k) // 2)
     ]
 
 
@@ -153,9 +163,8 @@ def _dominates(accuracy: Floats, energy_j: Floats, than_accuracy: Floats, than_e
     return np.asarray((more & (less | same_j)) | (same_a & less))
 
 
-def _verdict(table: OutcomeTable, point: _Split, draws: _Split, n: int, confidence: float) -> Verdict:
+def _verdict(names: Sequence[str], point: _Split, draws: _Split, n: int, confidence: float) -> Verdict:
     shares = draws.dominated().mean(axis=0)
-    names = table.names
     found = [Dominator(names[k], float(shares[k])) for k in np.flatnonzero(point.dominated()[0])]
     within = np.flatnonzero(point.arm_energy_j[0] <= point.energy_j[0] * (1 + _EQUAL))
     best = None
