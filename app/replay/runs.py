@@ -22,8 +22,9 @@ from policies.replay.code import code_sha256, policy_id
 from policies.replay.decide import Decided, Decisions, decide, diagnose, hash_of
 from policies.replay.load import LoadNotes, load_table
 from policies.replay.policy import Diagnostic, Policy
-from policies.replay.report import Asked, block, metric_rows
+from policies.replay.report import Asked, block
 from policies.replay.report_policy import Entry, Training
+from policies.replay.report_rows import metric_rows
 from policies.replay.reward import Weights
 from policies.replay.routers.registry import roster
 from policies.replay.table import Condition, OutcomeTable

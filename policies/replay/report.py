@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from policies.replay.bootstrap import REPLICATES, Interval
+from policies.replay.curves import Curve
 from policies.replay.domination import Verdict, verdicts
 from policies.replay.errors import ArmUnknown
-from policies.replay.metrics import UNITS, Figures, evaluate
+from policies.replay.frontier import Frontier
+from policies.replay.indices import Reference, reference_for
+from policies.replay.metrics import Figures, evaluate
 from policies.replay.report_draws import MOST_WORK, Draws, draw
 from policies.replay.report_front import (
     curve_dict,
@@ -40,7 +43,6 @@ from policies.replay.reward import Weights
 from policies.replay.routers.means import column_means
 from policies.replay.routers.oracle import unanswered
 from policies.replay.table import Floats, OutcomeTable
-from warehouse.evidence import EvidenceClass
 
 FEWEST_REPLICATES = 200
 Step = Callable[[str], None]
@@ -57,6 +59,29 @@ class Asked:
     replicates: int = REPLICATES
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a report is put together from; of a whole table, or gathered over its portions.
+
+    `test` is the held-out part where it is in memory: curves, closed-form intervals and predicted joules need it.
+    `train_accuracy`, `train_energy_j` (K,): means per arm in the training part, NaN where unknown.
+    """
+
+    figures: Sequence[Figures]
+    draws: Draws
+    verdicts: Sequence[Verdict]
+    n_train: int
+    coverage: float
+    queries: Mapping[str, int]
+    train_accuracy: Floats
+    train_energy_j: Floats
+    reference: Reference | None
+    replicates: int
+    test: OutcomeTable | None = None
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    bands: Mapping[str, tuple[Frontier, Frontier]] = field(default_factory=dict)
+
+
 def block(
     whole: OutcomeTable, entries: Sequence[Entry], asked: Asked, step: Step = lambda words: None
 ) -> dict[str, Any]:
@@ -66,8 +91,8 @@ def block(
     """
     train, test = whole.train(), whole.test()
     choices = [e.choices for e in entries]
-    incumbent = _incumbent(asked.incumbent, entries, whole)
     replicates = affordable(len(test), 2 * (len(entries) + len(whole.arms)), asked.replicates)
+    has_energy = bool(np.isfinite(test.energy_j).any())
     step("figures")
     figures = evaluate(test, choices, fixed=[e.fixed_arm is not None for e in entries], weights=asked.weights)
     step("intervals")
@@ -76,45 +101,62 @@ def block(
     judged = verdicts(test, choices, replicates=replicates, seed=asked.seed)
     step("curves")
     curves = swept(entries, test)
-    has_energy = bool(np.isfinite(test.energy_j).any())
-    bands = proved(entries, curves, test, seed=asked.seed, replicates=replicates) if has_energy else {}
-    best = best_fixed(entries, train)
+    parts = Parts(
+        figures,
+        draws,
+        judged,
+        n_train=len(train),
+        coverage=test.coverage(),
+        queries=counts(test),
+        train_accuracy=column_means(train.correct),
+        train_energy_j=column_means(train.energy_j),
+        reference=reference_for(whole) if np.isfinite(whole.energy_j).any() else None,
+        replicates=replicates,
+        test=test,
+        curves=curves,
+        bands=proved(entries, curves, test, seed=asked.seed, replicates=replicates) if has_energy else {},
+    )
+    return assemble(whole, entries, asked, parts)
+
+
+def assemble(about: OutcomeTable, entries: Sequence[Entry], asked: Asked, parts: Parts) -> dict[str, Any]:
+    """The report from its parts. Of `about` only what does not hang on its rows is read."""
+    incumbent = _incumbent(asked.incumbent, entries, about)
+    best = best_fixed(entries, about, parts)
     told: dict[str, Any] = {
-        "dataset": whole.dataset,
-        "dataset_sha256": whole.sha256,
-        "arms": [asdict(arm) for arm in whole.arms],
-        "n_train": len(train),
-        "n_test": len(test),
-        "coverage": test.coverage(),
-        "evidence_class": whole.evidence_class,
-        "energy_method": whole.energy_method,
-        "carbon_evidence_class": whole.condition.carbon_class,
-        "condition": asdict(whole.condition),
-        "queries": counts(test),
+        "dataset": about.dataset,
+        "dataset_sha256": about.sha256,
+        "arms": [asdict(arm) for arm in about.arms],
+        "n_train": parts.n_train,
+        "n_test": parts.draws.n,
+        "coverage": parts.coverage,
+        "evidence_class": about.evidence_class,
+        "energy_method": about.energy_method,
+        "carbon_evidence_class": about.condition.carbon_class,
+        "condition": asdict(about.condition),
+        "queries": dict(parts.queries),
         "reward_weights": weights_dict(asked.weights),
-        "replicates": replicates,
-        "interval_method": draws.method,
+        "replicates": parts.replicates,
+        "interval_method": parts.draws.method,
         "best_fixed_arm": None if best is None else entries[best].name,
         "incumbent": None if incumbent is None else entries[incumbent].name,
-        **fronts(entries, figures, whole),
+        **fronts(entries, parts.figures, parts.reference),
         "budget": None,
         "curves": {},
         "margins": {
             name: {"over_hull": frontier_dict(hull), "over_fixed_arms": frontier_dict(arms)}
-            for name, (hull, arms) in bands.items()
+            for name, (hull, arms) in parts.bands.items()
         },
     }
     if asked.budget_j is not None:
-        told["budget"] = within_budget(entries, figures, curves, asked.budget_j)
+        told["budget"] = within_budget(entries, parts.figures, parts.curves, asked.budget_j)
     fixed = [i for i, e in enumerate(entries) if e.fixed_arm is not None]
-    right, joules = points([figures[i] for i in fixed])
+    right, joules = points([parts.figures[i] for i in fixed])
     by_name = {e.name: e for e in entries}
-    if fixed and has_energy:
-        told["curves"] = {name: curve_dict(by_name[name], c, (joules, right)) for name, c in curves.items()}
-    told["policies"] = _policies(
-        test, train, entries, figures, draws, judged, dominated_by=told["dominated_by"], best=best, incumbent=incumbent
-    )
-    told["statements"] = statements(told, bands)
+    if fixed and parts.reference is not None:
+        told["curves"] = {name: curve_dict(by_name[name], c, (joules, right)) for name, c in parts.curves.items()}
+    told["policies"] = _policies(about, entries, parts, told["dominated_by"], best, incumbent)
+    told["statements"] = statements(told, parts.bands)
     return told
 
 
@@ -135,41 +177,26 @@ def counts(test: OutcomeTable) -> dict[str, int]:
     }
 
 
-def best_fixed(entries: Sequence[Entry], train: OutcomeTable) -> int | None:
+def best_fixed(entries: Sequence[Entry], about: OutcomeTable, parts: Parts) -> int | None:
     """The fixed arm with the best training accuracy, of equals the one of fewest joules: chosen before the test."""
     fixed = [i for i, e in enumerate(entries) if e.fixed_arm is not None]
     if not fixed:
         return None
-    right, joules = column_means(train.correct), column_means(train.energy_j)
-    arms = [train.arm_index(str(entries[i].fixed_arm)) for i in fixed]
+    right, joules = parts.train_accuracy, parts.train_energy_j
+    arms = [about.arm_index(str(entries[i].fixed_arm)) for i in fixed]
     keys = [(-np.nan_to_num(right[a], nan=-np.inf), np.nan_to_num(joules[a], nan=np.inf)) for a in arms]
     return fixed[min(range(len(fixed)), key=keys.__getitem__)]
 
 
-def metric_rows(told: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The figures of a block as rows of core.replay_metric (without the run's id)."""
-    rows: list[dict[str, Any]] = []
-    for policy in told["policies"]:
-        rows += _figure_rows(policy["name"], "", policy["figures"], policy["intervals"])
-        for benchmark, figures in policy["by_benchmark"].items():
-            rows += _figure_rows(policy["name"], benchmark, figures, {})
-        rows += _comparison_rows(policy)
-    return rows
-
-
 def _policies(
-    test: OutcomeTable,
-    train: OutcomeTable,
+    about: OutcomeTable,
     entries: Sequence[Entry],
-    figures: Sequence[Figures],
-    draws: Draws,
-    judged: Sequence[Verdict],
-    *,
+    parts: Parts,
     dominated_by: Mapping[str, list[str]],
     best: int | None,
     incumbent: int | None,
 ) -> list[dict[str, Any]]:
-    train_energy: Floats = column_means(train.energy_j)
+    figures, draws, test = parts.figures, parts.draws, parts.test
     base = incumbent if incumbent is not None else best
     found = []
     for i, (entry, figure) in enumerate(zip(entries, figures, strict=True)):
@@ -190,20 +217,20 @@ def _policies(
                 "policy_id": entry.policy_id,
                 "choices_sha256": entry.sha256,
                 "fixed_arm": entry.fixed_arm,
-                "figures": figures_dict(figure, test.names),
+                "figures": figures_dict(figure, about.names),
                 "intervals": intervals(draws, i),
-                "by_benchmark": {name: figures_dict(each, test.names) for name, each in figure.by_benchmark.items()},
+                "by_benchmark": {name: figures_dict(each, about.names) for name, each in figure.by_benchmark.items()},
                 "against": {
                     "best_fixed_arm": None if best in (None, i) else against(test, draws, i, int(best or 0), entries),
                     "incumbent": None
                     if incumbent in (None, i)
                     else against(test, draws, i, int(incumbent or 0), entries),
                 },
-                "domination": _verdict_dict(judged[i]),
+                "domination": _verdict_dict(parts.verdicts[i]),
                 "on_front": not dominated_by.get(entry.name, ["?"]) and entry.about.deployable,
                 "dominated_by": dominated_by.get(entry.name, []),
                 "router": own_account(entry, figure, saved),
-                "energy_predicted": predicted(entry, train_energy, test),
+                "energy_predicted": None if test is None else predicted(entry, parts.train_energy_j, test),
             }
         )
     return found
@@ -232,45 +259,3 @@ def _incumbent(name: str | None, entries: Sequence[Entry], table: OutcomeTable) 
         f"The incumbent {name!r} is neither an arm of {table.dataset} nor a policy of this run.",
         fix=f"use one of {', '.join(table.names)}, or of {', '.join(known)}",
     )
-
-
-_CLASSED = {"energy_j_per_query", "energy_j_per_correct", "power_w_per_call", "energy_over_time_w"}
-
-
-def _figure_rows(
-    policy: str, benchmark: str, figures: Mapping[str, Any], found: Mapping[str, list[float | None]]
-) -> list[dict[str, Any]]:
-    head = {"policy": policy, "benchmark": benchmark, "n": figures["n"]}
-    rows = []
-    for metric, unit in UNITS.items():
-        low, high = found.get(metric, (None, None))
-        cls: EvidenceClass | None = figures["evidence_class"] if metric in _CLASSED else None
-        if metric == "gco2_per_query":
-            cls = figures["carbon_evidence_class"]
-        row = {"metric": metric, "unit": unit, "value": figures[metric], "low": low, "high": high}
-        rows.append(head | row | {"evidence_class": None if cls is None or figures[metric] is None else cls.value})
-    rows += [head | {"metric": f"share:{arm}", "unit": "share", "value": s} for arm, s in figures["mix"].items()]
-    return rows
-
-
-def _comparison_rows(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
-    head = {"policy": policy["name"], "benchmark": "", "n": policy["figures"]["n"]}
-    cls = policy["figures"]["evidence_class"]
-    rows = []
-    for comparator, told in policy["against"].items():
-        for measure in ("accuracy_difference", "energy_ratio", "energy_per_correct_ratio"):
-            if told is None:
-                continue
-            values = {"value": told[measure]["estimate"], "low": told[measure]["low"], "high": told[measure]["high"]}
-            unit = "share" if measure == "accuracy_difference" else "ratio"
-            known = cls is not None and unit == "ratio" and values["value"] is not None
-            rows.append(
-                head
-                | {"metric": f"{measure}:{comparator}", "unit": unit}
-                | values
-                | {"evidence_class": cls.value if known else None}
-            )
-    margin = policy["domination"]["margin_over_hull"]
-    told = {"value": margin["estimate"], "low": margin["low"], "high": margin["high"]}
-    rows.append(head | {"metric": "margin_over_hull", "unit": "share"} | told)
-    return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +13,7 @@ from policies.replay.bootstrap import REPLICATES
 from policies.replay.curves import Curve, curve
 from policies.replay.frontier import Frontier, frontier
 from policies.replay.indices import (
+    Reference,
     aiq,
     apgr,
     best_mix_within,
@@ -22,7 +23,6 @@ from policies.replay.indices import (
     hypervolume,
     quantile_points,
     recovered_gap,
-    reference_for,
 )
 from policies.replay.metrics import Figures
 from policies.replay.policy import Threshold
@@ -42,10 +42,10 @@ def points(figures: Sequence[Figures]) -> tuple[Floats, Floats]:
     return np.array(right), np.array(joules)
 
 
-def fronts(entries: Sequence[Entry], figures: Sequence[Figures], whole: OutcomeTable) -> dict[str, Any]:
+def fronts(entries: Sequence[Entry], figures: Sequence[Figures], reference: Reference | None) -> dict[str, Any]:
     """Hypervolumes with their reference point, the front of deployable policies, the fixed arms and their hull.
 
-    The reference point is that of the `whole` table, so that it stays where it is when another part is held out.
+    `reference` is that of the whole table, so that it stays where it is when another part is held out.
 
     All None or empty where no energy is known. Policies that see outcomes are bounds and never on a front.
     """
@@ -62,9 +62,8 @@ def fronts(entries: Sequence[Entry], figures: Sequence[Figures], whole: OutcomeT
         "hull": [],
         "dominated_by": {},
     }
-    if not deployable.any():
+    if not deployable.any() or reference is None:
         return told
-    reference = reference_for(whole)
     told["reference_point"] = asdict(reference)
     told["hypervolume"] = hypervolume(joules[deployable], right[deployable], reference)
     told["hypervolume_fixed_arms"] = hypervolume(joules[fixed], right[fixed], reference)
@@ -84,7 +83,7 @@ def fronts(entries: Sequence[Entry], figures: Sequence[Figures], whole: OutcomeT
 
 
 def within_budget(
-    entries: Sequence[Entry], figures: Sequence[Figures], curves: dict[str, Curve], budget_j: float
+    entries: Sequence[Entry], figures: Sequence[Figures], curves: Mapping[str, Curve], budget_j: float
 ) -> dict[str, Any]:
     """The most accuracy for at most `budget_j` joules per query: of a fixed arm, of a mixture of them, of a policy
     as it was run, and of every point of every curve. None where nothing is that cheap.

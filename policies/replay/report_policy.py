@@ -70,20 +70,18 @@ def intervals(draws: Draws, p: int) -> dict[str, list[float | None]]:
     return {name: list(interval(found)) for name, found in zip(INTERVALS, each, strict=True)}
 
 
-def against(table: OutcomeTable, draws: Draws, p: int, q: int, entries: Sequence[Entry]) -> dict[str, Any]:
+def against(table: OutcomeTable | None, draws: Draws, p: int, q: int, entries: Sequence[Entry]) -> dict[str, Any]:
     """Policy p against comparator q on the same queries: differences by bootstrap, by Tango and by the delta method.
 
-    Tango's interval needs answers that are right or wrong and choices that are one arm; else it is None.
+    The closed forms need the `table` in memory; Tango's also answers that are right or wrong and choices of one arm.
     """
-    one, other = entries[p].choices, entries[q].choices
-    accuracies = draws.accuracies[:, p] - draws.accuracies[:, q]
-    right, base = picked(table.correct, one), picked(table.correct, other)
-    joules, base_j = picked(table.energy_j, one), picked(table.energy_j, other)
     told: dict[str, Any] = {
         "comparator": entries[q].name,
         "n": draws.n,
         "method": draws.method,
-        "accuracy_difference": _with(draws.accuracy[p] - draws.accuracy[q], accuracies),
+        "accuracy_difference": _with(
+            draws.accuracy[p] - draws.accuracy[q], draws.accuracies[:, p] - draws.accuracies[:, q]
+        ),
         "energy_ratio": _with(
             _quotient(draws.energy_j[p], draws.energy_j[q]), ratio(draws.energies_j[:, p], draws.energies_j[:, q])
         ),
@@ -91,17 +89,25 @@ def against(table: OutcomeTable, draws: Draws, p: int, q: int, entries: Sequence
             _quotient(draws.energy_j[p] * draws.accuracy[q], draws.accuracy[p] * draws.energy_j[q]),
             ratio(draws.energies_j[:, p] * draws.accuracies[:, q], draws.accuracies[:, p] * draws.energies_j[:, q]),
         ),
+        "accuracy_difference_tango": None,
+        "energy_per_correct_ratio_delta": None,
+        "queries": None,
+    }
+    if table is None:
+        return told
+    one, other = entries[p].choices, entries[q].choices
+    right, base = picked(table.correct, one), picked(table.correct, other)
+    joules, base_j = picked(table.energy_j, one), picked(table.energy_j, other)
+    columns = np.column_stack([right, joules, base, base_j])
+    return told | {
         "accuracy_difference_tango": _bounds(accuracy_difference(right, base)),
-        "energy_per_correct_ratio_delta": _bounds(
-            energy_per_correct_ratio(np.column_stack([right, joules, base, base_j]))
-        ),
+        "energy_per_correct_ratio_delta": _bounds(energy_per_correct_ratio(columns)),
         "queries": {
             "better": int((right > base).sum()),
             "worse": int((right < base).sum()),
             "fewer_joules": int((joules < base_j).sum()),
         },
     }
-    return told
 
 
 def own_account(entry: Entry, figures: Figures, saved_j: float | None) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def _front(told: Mapping[str, Any]) -> str:
 def _routing(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Frontier]]) -> list[str]:
     """Whether a deployable policy beats the hull of fixed arms, over which range, how surely; then the arms alone."""
     if not bands:
-        return ["No policy of this run has a curve to compare with the hull of the fixed arms."]
+        return ["No policy of this report has a curve to compare with the hull of the fixed arms over a range."]
     confidence = next(iter(bands.values()))[0].confidence
     sure = f"simultaneous over its curve and over {len(bands)} curves, 95 %"
     said = []
