@@ -40,7 +40,9 @@ def authenticate(desk: Desk, authorization: str | None) -> Actor:
     if scheme.lower() != "bearer" or not clear:
         raise Unauthenticated("The Authorization header is not a bearer token.", fix=_HOW)
     digest = sha256(clear.encode())
-    rows = desk.warehouse.query("SELECT name, token_sha256, scopes, revoked_at FROM ops.api_token ORDER BY token_id")
+    rows = desk.warehouse.query(
+        "SELECT name, token_sha256, scopes, revoked_at, created_by FROM ops.api_token ORDER BY token_id"
+    )
     found = None
     for row in rows.iter_rows(named=True):
         if hmac.compare_digest(row["token_sha256"], digest):
@@ -54,7 +56,7 @@ def authenticate(desk: Desk, authorization: str | None) -> Actor:
     told = found["scopes"].split(",")
     scopes = frozenset().union(*(_OPENS.get(s, frozenset()) for s in told))
     role = next((r for r in ("operator", "downstream") if r in scopes), "reader")
-    return Actor(f"token:{found['name']}", role, "api", scopes)
+    return Actor(f"token:{found['name']}", role, "api", scopes, owner=found["created_by"])
 
 
 def console_actor() -> Actor:

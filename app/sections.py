@@ -121,9 +121,9 @@ class StageSettings(Section):
 class EnvironmentSettings(Section):
     """What a change must pass before it reaches traffic here, and who may let it."""
 
-    require_pass: bool = True
+    require_pass: bool = False
     """Whether only a recommendation whose gate passed can be approved."""
-    auto_shadow: bool = True
+    auto_shadow: bool = False
     """Whether a proposal begins to be shadowed by itself, under the configured margins."""
     approvals: int = Field(1, ge=1, le=5)
     """How many different people must approve."""
@@ -160,34 +160,36 @@ class EnvironmentSettings(Section):
 
 
 class MarginSettings(Section):
-    """What the gate holds a candidate to; stored in the ledger before a shadow begins."""
+    """What the gate holds a candidate to; stored in the ledger before a shadow begins (see docs/proof.md)."""
 
-    success_difference: float = Field(0.02, gt=0, lt=1)
+    success_margin: float = Field(0.02, gt=0, lt=1)
     """Largest acceptable loss of success rate, as a fraction."""
-    energy_gain: float = Field(0.0, ge=0, lt=1)
-    """Relative gain in joules per success whose lower bound must be reached; 0: no more joules than before."""
-    cost_ratio: float = Field(1.0, gt=0)
-    """Dollars per success of the candidate over the incumbent: the upper bound must stay below."""
-    carbon_ratio: float | None = Field(None, gt=0)
-    """The same for grams; unset: grams are told and do not decide."""
-    slo_latency_s: float | None = Field(None, gt=0)
-    """Latency that a request should stay under; unset: latency is told and does not decide."""
-    slo_share_difference: float = Field(0.02, gt=0, lt=1)
+    slo_s: float | None = Field(None, gt=0)
+    """Latency that a request should stay under, in seconds; unset: no share over it is judged."""
+    over_slo_margin: float = Field(0.02, gt=0, lt=1)
     """Largest acceptable rise of the share of requests over that latency."""
-    latency_p95_ratio: float | None = Field(None, gt=0)
-    """95th percentile of the candidate over the incumbent; unset: it does not decide."""
+    p95_margin: float | None = Field(0.10, ge=0)
+    """Largest acceptable rise of the 95th percentile of latency relative to the incumbent."""
+    p95_limit_s: float | None = Field(None, gt=0)
+    """The candidate's 95th percentile must be shown to lie at or below it, in seconds; unset: not judged."""
+    energy_gain: float = Field(0.05, ge=0, lt=1)
+    """Joules per success must be shown to fall by at least this."""
+    usd_margin: float | None = Field(0.05, ge=0)
+    """Largest acceptable rise of dollars per success."""
+    carbon_margin: float | None = Field(0.05, ge=0)
+    """Largest acceptable rise of grams CO2 equivalent per success."""
     violation_rate: float = Field(0.01, gt=0, lt=1)
-    """Largest rate of broken sampled constraints that no violation in n must exclude."""
-    discordance: float = Field(0.1, gt=0, le=1)
-    """Expected share of requests that only one side answers, for the planned sample size."""
+    """Rate of violations of a sampled constraint that must be excluded (1 %: none in 299 requests)."""
+    planned_n: int | None = Field(None, ge=30)
+    """Pairs that are planned; unset: from success_margin, discordance, confidence and power."""
+    discordance: float = Field(0.10, gt=0, lt=1)
+    """Expected share of pairs that only one side answers, for planning."""
+    power: float = Field(0.90, gt=0.5, lt=1)
+    """Power of the plan where the candidate does no harm."""
     confidence: float = Field(0.95, gt=0.5, lt=1)
-    """Confidence of every interval of the gate."""
-    power: float = Field(0.8, gt=0.5, lt=1)
-    """Probability of a pass that the planned sample size gives where the candidate does no harm."""
-    min_pairs: int = Field(300, ge=30)
-    """Fewest pairs that are judged, whatever the plan says."""
-    give_up_after: Duration = "14 d"  # type: ignore[assignment]
-    """A shadow that is undecided after this becomes INCONCLUSIVE."""
+    """Confidence of the two-sided intervals of the gate."""
+    min_coverage: float = Field(0.95, gt=0, le=1)
+    """Share of pairs that must tell a figure; below it that figure is inconclusive."""
 
 
 class ShadowSettings(Section):
@@ -197,6 +199,8 @@ class ShadowSettings(Section):
     """Logged requests older than this are not shadowed."""
     batch: int = Field(5000, ge=1)
     """Most requests that one round decides."""
+    give_up_after: Duration = "14 d"  # type: ignore[assignment]
+    """A shadow that is undecided after this becomes INCONCLUSIVE."""
     margins: MarginSettings = MarginSettings()
 
 

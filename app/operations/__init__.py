@@ -37,6 +37,12 @@ class Actor:
     role: str  # operator | downstream | reader | system
     channel: str
     scopes: frozenset[str] = frozenset()
+    owner: str | None = None  # whose token it is; one person with two tokens is one person
+
+    @property
+    def person(self) -> str:
+        """Who stands behind this actor, whatever way they came."""
+        return (self.owner or self.name).strip().casefold()
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "*" in self.scopes
@@ -148,4 +154,5 @@ def load_all() -> None:
         sampling,
         sql,
         tokens,
+        training_sets,
     )

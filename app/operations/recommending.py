@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 from app.operations import Actor, NoParams, Params, operation, reporting
 from app.operations.routing import known_table
 from app.policy_errors import policy_errors
-from app.recommendations import buttons, refresh, shown, store
+from app.recommendations import buttons, margins, refresh, shown, store
 from policies.recommend.lifecycle import Command
 from policies.recommend.state import LedgerEvent, RecState, State
 from warehouse import ledger
@@ -103,7 +103,9 @@ class DecisionParams(ShowParams):
     reason: Annotated[str, StringConstraints(max_length=2000)] | None = None
 
 
-def _decide(desk: Desk, actor: Actor, name: str, params: DecisionParams) -> dict[str, Any]:
+def _decide(
+    desk: Desk, actor: Actor, name: str, params: DecisionParams, data: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     def prepare(state: RecState, events: Sequence[LedgerEvent], tx: Transaction) -> tuple[Command, str | None]:
         hindrance = buttons.blocked(
             state,
@@ -112,7 +114,7 @@ def _decide(desk: Desk, actor: Actor, name: str, params: DecisionParams) -> dict
             everything=store.all_events(tx),
             terms=store.limits(desk.settings),
         )
-        return Command(name, revision=params.revision, reason=params.reason), hindrance
+        return Command(name, revision=params.revision, reason=params.reason, data=data or {}), hindrance
 
     return store.execute(desk, actor, name, params, prepare)
 
@@ -120,7 +122,27 @@ def _decide(desk: Desk, actor: Actor, name: str, params: DecisionParams) -> dict
 @operation("recommend.approve", scope="operator", params=DecisionParams)
 def approve(desk: Desk, actor: Actor, params: DecisionParams) -> dict[str, Any]:
     """Approve a recommendation, so that its targets collect it."""
-    return _decide(desk, actor, "approve", params)
+    return _decide(desk, actor, "approve", params, {"person": actor.person, "role": actor.role})
+
+
+class ShadowParams(DecisionParams):
+    """`margins`: names of [shadow.margins] with other values; the others stay as configured."""
+
+    margins: dict[str, Any] = Field(default_factory=dict)
+
+
+@operation("recommend.shadow", scope="operator", params=ShadowParams)
+def shadow(desk: Desk, actor: Actor, params: ShadowParams) -> dict[str, Any]:
+    """Store margins and begin to shadow; evidence from before, votes and verdicts no longer count."""
+    with policy_errors():
+        told = margins.asked(desk.settings, params.margins)
+    return _decide(desk, actor, "shadow", params, margins.shadow_data(told, actor.person))
+
+
+@operation("recommend.promote", scope="operator", params=DecisionParams)
+def promote(desk: Desk, actor: Actor, params: DecisionParams) -> dict[str, Any]:
+    """Move on to the next share of the traffic, once the gate of this one has passed."""
+    return _decide(desk, actor, "promote", params, {"person": actor.person})
 
 
 @operation("recommend.dismiss", scope="operator", params=DecisionParams)

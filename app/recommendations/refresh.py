@@ -12,11 +12,11 @@ import polars as pl
 
 from app.operations import Actor
 from app.operations.routing import current_table, ranked_cells, router_parameters
-from app.recommendations import store
+from app.recommendations import margins, store
 from policies.recommend import guardrails, lifecycle
 from policies.recommend.lifecycle import Command, Draft
 from policies.recommend.propose import Held, Proposal, differences, read_evidence
-from policies.recommend.state import HANDED_OVER, PREFIX, RecState, State
+from policies.recommend.state import HANDED_OVER, PREFIX, UNDECIDED, RecState, State
 from policies.recommend.table import Table
 from policies.router import Parameters, code_sha256
 from warehouse import ledger
@@ -73,7 +73,7 @@ def write(tx: Transaction, desk: Desk, actor: Actor, found: Found) -> Told:
     for state in guardrails.overdue(known, now):
         store.append(tx, actor, state.id, lifecycle.decide(state, Command("expire"), now=now))
         told.expired.append(state.id)
-    open_ones = {tuple(s.content["group"]): s for s in known if s.state is State.PROPOSED and s.id not in told.expired}
+    open_ones = {tuple(s.content["group"]): s for s in known if _open(s) and s.id not in told.expired}
     count = len(known)
     for proposal in found.proposals:
         existing = open_ones.get(proposal.group)
@@ -84,10 +84,12 @@ def write(tx: Transaction, desk: Desk, actor: Actor, found: Found) -> Told:
         open_ones.pop(proposal.group, None)
         if existing is not None and existing.content["evidence_hash"] == proposal.evidence_hash:
             told.unchanged.append(existing.id)
+            begin_shadow(tx, desk, actor, existing.id, now)
             continue
         count += existing is None
         rec_id = existing.id if existing else f"R-{count:04d}"
         store.append(tx, actor, rec_id, [_proposed(proposal, existing)])
+        begin_shadow(tx, desk, actor, rec_id, now)
         (told.revised if existing else told.proposed).append(rec_id)
     for state in open_ones.values():
         reason = next((h.reason for h in found.held if set(h.cells) & set(state.routes)), None)
@@ -96,6 +98,23 @@ def write(tx: Transaction, desk: Desk, actor: Actor, found: Found) -> Told:
         told.superseded.append(state.id)
     _store_policy(tx, router_parameters(desk.settings), now)
     return told
+
+
+def _open(state: RecState) -> bool:
+    """Whether its content may still change: nobody has decided, or nobody has collected what was decided."""
+    collected = any(t.has_change or t.sent_at is not None for t in state.targets)
+    return state.state in UNDECIDED or (state.state is State.APPROVED and not collected)
+
+
+def begin_shadow(tx: Transaction, desk: Desk, actor: Actor, rec_id: str, now: datetime) -> None:
+    """Store the configured margins where the desk shadows by itself and nobody has set other ones."""
+    state, _ = store.one(tx, rec_id)
+    told = margins.configured(desk.settings)
+    mine = state.shadow is None or (state.shadow.person is None and state.shadow.margins_sha256 != margins.digest(told))
+    if not desk.settings.approval_policy.auto_shadow or state.state not in UNDECIDED or not mine:
+        return
+    command = Command("shadow", revision=state.revision, data=margins.shadow_data(told, person=None))
+    store.append(tx, actor, rec_id, lifecycle.decide(state, command, now=now))
 
 
 def _held_back(
@@ -109,7 +128,7 @@ def _held_back(
 ) -> str | None:
     """Why a guardrail keeps this proposal back. The day's budget holds back only what is not on the desk yet."""
     return (
-        guardrails.flight_hold(proposal.keys, known)
+        guardrails.flight_hold(proposal.keys, [s for s in known if existing is None or s.id != existing.id])
         or guardrails.dwell_hold(proposal.keys, table, terms, now)
         or guardrails.repeat_hold(proposal.evidence_hash, proposal.group, known)
         or (guardrails.budget_hold(events, len(proposal.keys), terms, now) if existing is None else None)
@@ -118,7 +137,8 @@ def _held_back(
 
 def _proposed(proposal: Proposal, existing: RecState | None) -> Draft:
     content = json.loads(canonical_json(proposal.content))  # hash what is stored, not what was computed
-    body: dict[str, Any] = {"state": State.PROPOSED.value, "content": content, "content_hash": content_hash(content)}
+    kept = State.SHADOWING if existing is not None and existing.shadow is not None else State.PROPOSED
+    body: dict[str, Any] = {"state": kept.value, "content": content, "content_hash": content_hash(content)}
     if existing is not None:
         body["replaces_content_hash"] = existing.content_hash
     return Draft(f"{PREFIX}proposed", body, existing.revision + 1 if existing else 1)
@@ -149,7 +169,7 @@ def withdraw_sample(tx: Transaction, actor: Actor, now: datetime) -> list[str]:
     for state in reversed(store.states(store.all_events(tx))):
         if not state.content["is_sample"] or state.pending is not None:
             continue
-        if state.state is State.PROPOSED:
+        if state.state in UNDECIDED:
             name = "supersede"
         elif state.state in HANDED_OVER | {State.APPROVED}:
             name = "rollback"

@@ -13,6 +13,7 @@ from app.recommendations.shown import detail
 from policies.errors import PolicyError
 from policies.recommend import guardrails
 from policies.recommend.errors import KeyReused, NotAllowed
+from policies.recommend.governance import Governance, Stage
 from policies.recommend.lifecycle import Command, Draft, decide
 from policies.recommend.state import PREFIX, LedgerEvent, RecState, fold
 from warehouse import ledger
@@ -35,6 +36,24 @@ def limits(settings: Settings) -> guardrails.Limits:
         min_dwell=timedelta(seconds=told.min_dwell),
         max_changes_per_day=told.max_changes_per_day,
         targets=told.targets,
+        governance=governance(settings),
+    )
+
+
+def governance(settings: Settings) -> Governance:
+    """The approval policy of this desk's environment, as it is frozen into what is proposed."""
+    told = settings.approval_policy
+    return Governance(
+        environment=settings.environment,
+        require_pass=told.require_pass,
+        approvals=told.approvals,
+        roles=told.roles,
+        self_approval=told.self_approval,
+        approval_expires_s=told.approval_expires,
+        stages=tuple(Stage(s.name, s.share) for s in told.stages),
+        auto_rollback=told.auto_rollback,
+        acknowledge_within_s=told.acknowledge_within,
+        actuate_within_s=told.actuate_within,
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from policies.recommend.governance import Governance
 from policies.recommend.promise import gains
 from policies.recommend.state import IN_FLIGHT, UNDECIDED, LedgerEvent, RecState, State
 from policies.recommend.table import Table
@@ -24,6 +25,7 @@ class Limits:
     min_dwell: timedelta = timedelta(minutes=30)
     max_changes_per_day: int = 20
     targets: tuple[str, ...] = ("router",)
+    governance: Governance = field(default_factory=Governance)
 
 
 def gain_hold(promise: Mapping[str, Any], limits: Limits) -> str | None:

@@ -413,8 +413,11 @@ def _expire(state: RecState, command: Command, out: _Drafts, now: datetime, bloc
 
 
 def _supersede(state: RecState, command: Command, out: _Drafts, now: datetime, blocked: str | None) -> None:
-    if state.state not in UNDECIDED:
-        raise _refuse(state, command, f"it is {state.label}; only what is undecided can be superseded", "nothing to do")
+    uncollected = state.state is State.APPROVED and not any(t.has_change for t in state.targets)
+    if state.state not in UNDECIDED and not uncollected:
+        raise _refuse(
+            state, command, f"it is {state.label}; only what no target has can be superseded", "nothing to do"
+        )
     out.add("superseded", state=State.SUPERSEDED, reason=command.reason)
 
 

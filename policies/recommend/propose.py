@@ -197,6 +197,7 @@ def _content(
         "to": new,
         "cells": group.cells,
         "targets": list(limits.targets),
+        "governance": limits.governance.to_dict(),
         "incumbent_basis": table.basis,
         "incumbent_ineligible": ineligible,
         "promise": told,

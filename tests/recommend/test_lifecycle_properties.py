@@ -29,7 +29,8 @@ ENTERED_FROM: dict[State, set[State]] = {
     State.ROLLED_BACK: {State.SENT, State.ACKED, State.ACTUATED, State.OBSERVING, State.SUCCEEDED, State.FAILED},
     State.DISMISSED: {State.PROPOSED, State.APPROVED, State.SENT},
     State.EXPIRED: {State.PROPOSED, State.APPROVED},
-    State.SUPERSEDED: {State.PROPOSED},
+    State.SUPERSEDED: {State.PROPOSED, State.APPROVED},
+    State.REJECTED_BY_TARGET: {State.SENT, State.ACKED, State.ACTUATED},
 }
 
 

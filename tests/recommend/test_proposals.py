@@ -101,15 +101,26 @@ def test_a_refresh_that_finds_other_numbers_revises_the_open_proposal(driver: Dr
     assert "based on revision 1" in error.message
 
 
-def test_after_approval_the_content_is_frozen(driver: Driver) -> None:
+def test_what_a_target_has_collected_is_frozen(driver: Driver) -> None:
     driver.send("approve")
+    driver.collect()
     frozen = driver.show()["content_hash"]
     add_offer_runs(driver.desk, "new", (80.0,))
     told = driver.refresh()
     assert (told["proposed"], told["revised"]) == ([], [])
     assert driver.show()["content_hash"] == frozen
     (held,) = told["held"]
-    assert held["reason"] == "R-0001 (APPROVED) is changing the same cells"
+    assert held["reason"] == "R-0001 (SENT (1/1)) is changing the same cells"
+
+
+def test_other_evidence_voids_an_approval_that_nobody_has_collected(driver: Driver) -> None:
+    approved = driver.send("approve")
+    add_offer_runs(driver.desk, "new", (80.0,))
+    assert driver.refresh()["revised"] == ["R-0001"]
+    shown = driver.show()
+    assert shown["state"] == "PROPOSED" and shown["content_hash"] != approved["content_hash"]
+    assert shown["revision"] > approved["revision"]
+    assert driver.collect() == [], "the yes was to other content"
 
 
 def test_a_proposal_is_superseded_when_the_ranking_moves_on(driver: Driver) -> None:
