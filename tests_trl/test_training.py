@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.trl_training import load_policy, train_router
+from app.trl_training import load_policy, take_routers, train_router
 from policies.replay.errors import QueryLeaked, RouterInvalid, WeightsMissing
 from policies.replay.policy import HAND_BACK, Fitted
 from policies.replay.reward import rewards_of
@@ -68,6 +68,12 @@ def test_a_query_without_a_text_is_handed_back_and_its_neighbours_are_routed(sup
     assert with_gap is not None and without is not None
     assert with_gap[0] == HAND_BACK
     assert with_gap[1:].tolist() == without[1:].tolist()
+
+
+def test_routers_are_taken_out_of_a_list_of_policies_by_their_prefix(supervised: Trained) -> None:
+    others, routers = take_routers(["knn-40", f"trl:{supervised.out}"], "cpu")
+    assert others == ["knn-40"]
+    assert [router.about.name for router in routers] == [f"trl:{supervised.out}"]
 
 
 def test_a_router_refuses_the_queries_that_it_was_trained_on(supervised: Trained) -> None:
@@ -150,6 +156,7 @@ def test_a_run_that_was_interrupted_goes_on_to_the_same_router(warm: Trained, tm
         load_policy(out, "cpu")
     with pytest.raises(RouterInvalid, match="holds a router already"):
         train_router(data, settings, out)
+    assert [path.parent.name for path in out.rglob("optimizer.pt")] == ["checkpoint-4"]
     resumed = train_router(data, settings, out, resume=True)
 
     assert resumed["weights_sha256"] == whole["weights_sha256"]
@@ -165,13 +172,13 @@ def test_a_router_chooses_the_same_after_it_was_moved_and_loaded_again(supervise
     assert probabilities(moved).tolist() == probabilities(supervised.out).tolist()
 
 
-def test_every_checkpoint_routes_and_only_the_newest_keeps_its_optimizer(warm: Trained, tmp_path: Path) -> None:
+def test_every_checkpoint_routes_and_no_optimizer_outlives_its_stage(warm: Trained, tmp_path: Path) -> None:
     run = reinforced(warm, tmp_path / "run", rl_steps=6, save_steps=2, rl_learning_rate=2e-2)
     checkpoints = [run.out / "grpo" / f"checkpoint-{step}" for step in (2, 4, 6)]
-    assert [(c / "optimizer.pt").exists() for c in checkpoints] == [False, False, True]
     told = [probabilities(c) for c in checkpoints]
     assert np.abs(told[0] - told[2]).max() > 1e-4
     assert np.array_equal(told[2], probabilities(run.out))
+    assert list(run.out.rglob("optimizer.pt")) == []
 
 
 def test_weights_that_were_changed_after_training_are_refused(supervised: Trained, tmp_path: Path) -> None:
@@ -199,7 +206,9 @@ def test_the_manifest_tells_what_the_router_was_made_of(supervised: Trained, wei
     assert told["settings"]["model"] == str(weights)
     assert set(told["versions"]) == {"torch", "transformers", "trl", "datasets"}
     assert (told["training_energy_j"], told["training_energy_method"]) == (None, "no GPU, so no counter")
-    assert load_policy(supervised.out, "cpu").about.parameters["weights_sha256"] == told["weights_sha256"]
+    policy = load_policy(supervised.out, "cpu")
+    assert policy.about.parameters["weights_sha256"] == told["weights_sha256"]
+    assert fitted(supervised.out).notes["training_s"] == told["training_s"] > 0
 
 
 # bad input ------------------------------------------------------------------------------------

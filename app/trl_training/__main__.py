@@ -1,4 +1,7 @@
-"""`python -m app.trl_training train|route`: the training on a machine that has a GPU and needs no warehouse."""
+"""`python -m app.trl_training export|train|route`: a training set from the desk, a router from a training set.
+
+`train` and `route` open no warehouse, so they run on a machine that has a GPU and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,48 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from app.client import Client
+from app.errors import AppError
 from app.operations import sentences
+from app.settings import load_settings
 from app.trl_training.files import read_training_set
 from app.trl_training.run import load_policy, train_router
 from app.trl_training.settings import TrainSettings
 from policies.errors import PolicyError
 
 cli = typer.Typer(help="Train and try the language-model router.", no_args_is_help=True, add_completion=False)
+Setting = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeat for several.")
+]
+
+
+@cli.command()
+def export(
+    dataset: Annotated[str, typer.Argument(help="Data set, as `replay datasets` lists it.")],
+    path: Annotated[Path, typer.Argument(help="The file to write.")],
+    set_: Setting = None,
+) -> None:
+    """Write the training set of a data set to a file. It holds the queries' texts."""
+    params = _pairs(set_) | {"dataset": dataset, "path": str(path.absolute())}
+    for several in ("arms", "benchmarks"):
+        if several in params:
+            params[several] = [name for name in str(params[several]).split(",") if name]
+    with Client(load_settings()) as client:
+        _print(client.call("replay.training_set", params))
 
 
 @cli.command()
 def train(
-    data: Annotated[Path, typer.Argument(help="A training set, written by an export.")],
+    data: Annotated[Path, typer.Argument(help="A training set that `export` wrote.")],
     out: Annotated[Path, typer.Option(help="The folder to train into.")],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A training setting; repeat for several.")
-    ] = None,
+    set_: Setting = None,
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted run.")] = False,
 ) -> None:
     """Train a router from a training set."""
-    settings = _settings(set_ or [])
+    try:
+        settings = TrainSettings.model_validate(_pairs(set_))
+    except ValidationError as error:
+        raise typer.BadParameter(sentences(error), param_hint="--set") from error
     manifest = train_router(read_training_set(data), settings, out, resume=resume, report=_tell)
     _print({key: value for key, value in manifest.items() if key not in {"trained_on", "stages"}})
 
@@ -47,12 +72,8 @@ def route(
     _print({"arm": policy.arms[best], "log_likelihood": dict(zip(policy.arms, found.tolist(), strict=True))})
 
 
-def _settings(given: list[str]) -> TrainSettings:
-    pairs = dict(one.partition("=")[::2] for one in given)
-    try:
-        return TrainSettings.model_validate(pairs)
-    except ValidationError as error:
-        raise typer.BadParameter(sentences(error), param_hint="--set") from error
+def _pairs(given: list[str] | None) -> dict[str, Any]:
+    return dict(one.partition("=")[::2] for one in given or ())
 
 
 def _tell(line: str) -> None:
@@ -66,6 +87,9 @@ def _print(told: dict[str, Any]) -> None:
 def main() -> int:
     try:
         cli()
+    except AppError as error:
+        _tell(str(error))
+        return error.exit_code
     except PolicyError as error:
         _tell(str(error))
         return 2

@@ -84,8 +84,8 @@ def weights_sha256(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def forget_optimizers(stage: Path) -> None:
-    """Drop the optimizer's state of all checkpoints but the newest: only that one is resumed, all can route."""
+def forget_optimizers(stage: Path, keep: int = 1) -> None:
+    """Drop the optimizer's state of all but the newest `keep` checkpoints: one is resumed, all of them route."""
     checkpoints = sorted(stage.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    for checkpoint in checkpoints[:-1]:
+    for checkpoint in checkpoints[: len(checkpoints) - keep]:
         (checkpoint / "optimizer.pt").unlink(missing_ok=True)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from app.trl_training.environment import check_device, require, require_for_routing, versions, weights_folder
-from app.trl_training.folder import FORMAT, MANIFEST, locate, read_manifest, weights_sha256, write_manifest
+from app.trl_training.folder import (
+    FORMAT,
+    MANIFEST,
+    forget_optimizers,
+    locate,
+    read_manifest,
+    weights_sha256,
+    write_manifest,
+)
 from app.trl_training.meter import Meter
 from app.trl_training.settings import TrainSettings
 from policies.replay.errors import RouterInvalid
@@ -18,6 +26,8 @@ from policies.replay.trl.data import TrainingSet
 from policies.replay.trl.router import TrainedRouter
 from warehouse.clock import iso, utcnow
 
+PREFIX = "trl:"
+_ACCOUNT = ("training_s", "training_energy_j", "training_energy_class", "training_energy_method")
 _FREE = {"device", "download", "log_steps"}  # may change when a run is resumed
 
 
@@ -116,6 +126,7 @@ def _stages(
         if name not in manifest["stages"]:
             manifest["stages"][name] = asdict(train(data, weights, out / name, settings, report))
             write_manifest(out, manifest)
+            forget_optimizers(out / name, keep=0)
         weights = out / name / "model"
 
 
@@ -157,6 +168,13 @@ def _quiet() -> None:
     logging.disable_progress_bar()
 
 
+def take_routers(names: Sequence[str], device: str = "auto") -> tuple[list[str], list[TrainedRouter]]:
+    """(the names that are none of ours, the routers of those that begin with `trl:`). Raises as `load_policy`."""
+    others = [name for name in names if not name.startswith(PREFIX)]
+    ours = [load_policy(Path(name.removeprefix(PREFIX)), device) for name in names if name.startswith(PREFIX)]
+    return others, ours
+
+
 def load_policy(directory: Path, device: str = "auto") -> TrainedRouter:
     """The policy `trl:<directory>`: a router's folder, or one of its checkpoints such as grpo/checkpoint-500.
 
@@ -168,7 +186,7 @@ def load_policy(directory: Path, device: str = "auto") -> TrainedRouter:
     found = locate(directory)
     manifest, settings = found.manifest, found.manifest["settings"]
     about = About(
-        name=f"trl:{directory}",
+        name=f"{PREFIX}{directory}",
         family="language model (TRL)",
         note="scores the label of each arm; its own energy is not in the answers' joules",
         parameters={
@@ -183,6 +201,8 @@ def load_policy(directory: Path, device: str = "auto") -> TrainedRouter:
         },
     )
     scorer = TorchScorer(found.weights, len(manifest["arms"]), device)
+    whole = found.sha256 == manifest["weights_sha256"]  # the account is of the whole run, not of a checkpoint
+    notes = {name: manifest[name] for name in _ACCOUNT} if whole else {}
     return TrainedRouter(
-        about, tuple(manifest["arms"]), scorer, manifest["max_chars"], frozenset(manifest["trained_on"])
+        about, tuple(manifest["arms"]), scorer, manifest["max_chars"], frozenset(manifest["trained_on"]), notes
     )

@@ -139,6 +139,8 @@ def test_the_newest_checkpoint_by_number_keeps_its_optimizer(tmp_path: Path) -> 
         (tmp_path / f"checkpoint-{step}" / "optimizer.pt").touch()
     forget_optimizers(tmp_path)
     assert [path.parent.name for path in tmp_path.glob("*/optimizer.pt")] == ["checkpoint-1000"]
+    forget_optimizers(tmp_path, keep=0)
+    assert not list(tmp_path.glob("*/optimizer.pt"))
 
 
 # energy of a training run --------------------------------------------------------------------------

@@ -6,9 +6,9 @@ always comes out, and one decoding step is enough. A query without a text is han
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class LanguageRouter:
     scorer: LabelScorer
     max_chars: int = MAX_CHARS
     trained_on: frozenset[str] = frozenset()
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     def route(self, queries: Queries) -> Choices:
         """Raises QueryLeaked where the router was trained on one of `queries`."""
@@ -77,6 +78,7 @@ class TrainedRouter:
     scorer: LabelScorer
     max_chars: int = MAX_CHARS
     trained_on: frozenset[str] = field(default=frozenset(), repr=False)
+    notes: Mapping[str, Any] = field(default_factory=dict)  # how it was trained: time, energy and its evidence
 
     def prompt(self, text: str) -> Messages:
         """What the model is asked about one query."""
@@ -91,4 +93,4 @@ class TrainedRouter:
                 fix=f"train it on a data set with the arms {', '.join(train.names)}",
             )
         at = tuple(train.arm_index(arm) for arm in self.arms)
-        return LanguageRouter(self.arms, at, self.scorer, self.max_chars, self.trained_on)
+        return LanguageRouter(self.arms, at, self.scorer, self.max_chars, self.trained_on, self.notes)
