@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import BadRequest, NotFound
 from app.secret_store import secret
-from app.settings import SourceSettings
+from app.sections import SourceSettings
 from ingest.base import Payload
 from ingest.http import NotModified, fetch
 from ingest.kinds import Ask, Kind, expand_url, kind

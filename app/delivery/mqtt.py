@@ -24,7 +24,7 @@ from pydantic import SecretStr
 
 from app.delivery.message import CLEARED, TEST, Message
 from app.errors import DeliveryFailed
-from app.settings import MqttSettings
+from app.sections import MqttSettings
 from warehouse.ids import canonical_json, sha256
 
 QOS = 1
