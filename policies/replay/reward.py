@@ -38,13 +38,13 @@ class Weights:
 
 def energy_rank(energy_j: npt.ArrayLike) -> Floats:
     """z (N, K), 0 for the least energy of a query to 1 for the most; NaN where energy is unknown."""
-    energy = np.asarray(energy_j, dtype=np.float64)
-    below = np.zeros(energy.shape)
-    for arm in range(energy.shape[1]):
-        below += energy[:, arm, None] < energy  # NaN is below nothing
-    known = np.isfinite(energy)
-    others = np.maximum(known.sum(axis=1, keepdims=True) - 1, 1)
-    return np.where(known, below / others, np.nan)
+    by_arm = np.ascontiguousarray(np.asarray(energy_j, dtype=np.float64).T)
+    below = np.zeros(by_arm.shape, np.int16)
+    for one in by_arm:
+        below += one < by_arm  # NaN is below nothing
+    known = np.isfinite(by_arm)
+    others = np.maximum(known.sum(axis=0) - 1, 1)
+    return np.asarray(np.where(known, below / others, np.nan).T)
 
 
 def reward(

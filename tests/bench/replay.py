@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,8 @@ import pandas as pd
 from policies.pareto import mixing_hull
 from policies.replay.bootstrap import paired_columns
 from policies.replay.curves import Curve, curve
-from policies.replay.policy import Threshold
+from policies.replay.policy import Choices, Threshold
+from policies.replay.stream import ROWS, evaluate_chunks, split_rows, total_chunks
 from policies.replay.table import Arm, OutcomeTable, Queries
 from policies.replay.totals import Totals, matrix_totals
 from tests.bench.timing import alternate, rounded, seconds
@@ -34,6 +37,8 @@ from tests.support import ROOT
 
 Floats = npt.NDArray[np.float64]
 Arms = npt.NDArray[np.int32]
+
+_MATRICES = ("correct", "energy_j", "latency_s")
 
 
 @dataclass(frozen=True)
@@ -191,42 +196,47 @@ def bootstraps(sizes: Sizes, rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-_STREAM = """
-import json, resource, sys, time
-import numpy as np
-from policies.replay.policy import Choices
-from policies.replay.stream import ROWS, evaluate_chunks, total_chunks
-from tests.bench.replay import table_of
-folder, n, k, policies = sys.argv[1], *map(int, sys.argv[2:5])
-def read(name, first, rows, kind=np.float64, width=k):
-    size = np.dtype(kind).itemsize * width
-    return np.fromfile(f"{folder}/{name}", kind, rows * width, offset=first * size).reshape(rows, width)
-def parts():
-    for first in range(0, n, ROWS):
-        rows = min(ROWS, n - first)
-        arms = np.ascontiguousarray(read("arms", first, rows, np.int32, policies).T)
-        yield *(read(name, first, rows) for name in ("correct", "energy_j", "latency_s")), arms
-total_chunks((c[:9], e[:9], s[:9], a[:, :9]) for c, e, s, a in [next(parts())])
-base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-started = time.perf_counter()
-sums = total_chunks(parts())
-totals_s = time.perf_counter() - started
-totals_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-started = time.perf_counter()
-tables = ((table_of(c, e, s), [Choices(arms=row) for row in a]) for c, e, s, a in parts())
-figures = evaluate_chunks(tables)
-print(json.dumps({
-    "base_mib": base, "totals_s": totals_s, "totals_mib": totals_mib,
-    "evaluate_s": time.perf_counter() - started,
-    "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    "accuracy": sums.accuracy.tolist(), "figures_accuracy": [each.accuracy for each in figures],
-}))
-"""
+def stream(folder: Path, n: int, k: int, policies: int) -> dict[str, Any]:
+    """Evaluate the table in `folder` by chunks: sums of the compiled pass, then all figures; with peak memory."""
+
+    def read(name: str, first: int, rows: int, kind: type = np.float64, width: int = k) -> Any:
+        # A read, not a memory map, whose pages would count as this process's memory.
+        at = first * width * np.dtype(kind).itemsize
+        return np.fromfile(folder / name, kind, rows * width, offset=at).reshape(rows, width)
+
+    def parts() -> Iterator[tuple[Floats, Floats, Floats, Arms]]:
+        for first in range(0, n, ROWS):
+            rows = min(ROWS, n - first)
+            correct, energy_j, latency_s = (read(name, first, rows) for name in _MATRICES)
+            yield correct, energy_j, latency_s, np.ascontiguousarray(read("arms", first, rows, np.int32, policies).T)
+
+    total_chunks(split_rows(*next(parts()), rows=n))  # compile
+    base = _peak_mib()
+    started = time.perf_counter()
+    sums = total_chunks(parts())
+    totals_s = time.perf_counter() - started
+    tables = ((table_of(c, e, s), [Choices(arms=row) for row in a]) for c, e, s, a in parts())
+    started = time.perf_counter()
+    figures = evaluate_chunks(tables)
+    evaluate_s = time.perf_counter() - started
+    assert sums is not None
+    return {
+        "totals_s": totals_s,
+        "evaluate_s": evaluate_s,
+        "base_mib": base,
+        "peak_mib": _peak_mib(),
+        "accuracy": sums.accuracy.tolist(),
+        "figures_accuracy": [each.accuracy for each in figures],
+    }
+
+
+def _peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def write_table(folder: Path, n: int, k: int, policies: int, rng: np.random.Generator) -> None:
     """Raw row-major matrices of a table and of its policies' arms, written in parts."""
-    names = ("correct", "energy_j", "latency_s", "arms")
+    names = (*_MATRICES, "arms")
     files = {name: (folder / name).open("wb") for name in names}
     for first in range(0, n, 200_000):
         rows = min(200_000, n - first)
@@ -237,10 +247,14 @@ def write_table(folder: Path, n: int, k: int, policies: int, rng: np.random.Gene
         file.close()
 
 
-def stream(folder: Path, n: int, k: int, policies: int) -> dict[str, Any]:
-    """Evaluate the table in `folder` in a process of its own, whose peak memory can be told."""
+def stream_apart(folder: Path, n: int, k: int, policies: int) -> dict[str, Any]:
+    """`stream` in a process of its own, whose peak memory can be told."""
+    code = (
+        "import json, sys; from pathlib import Path; from tests.bench.replay import stream; "
+        "print(json.dumps(stream(Path(sys.argv[1]), *map(int, sys.argv[2:]))))"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", _STREAM, str(folder), str(n), str(k), str(policies)],
+        [sys.executable, "-c", code, str(folder), str(n), str(k), str(policies)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -257,7 +271,7 @@ def streamed(sizes: Sizes, rng: np.random.Generator) -> dict[str, Any]:
         folder = Path(name)
         write_table(folder, n, k, policies, rng)
         size = sum(file.stat().st_size for file in folder.iterdir())
-        fifth, whole = stream(folder, n // 5, k, policies), stream(folder, n, k, policies)
+        fifth, whole = stream_apart(folder, n // 5, k, policies), stream_apart(folder, n, k, policies)
         in_memory = _in_memory(folder, n, k, policies)
     return {
         "streamed_queries": n,
@@ -267,7 +281,6 @@ def streamed(sizes: Sizes, rng: np.random.Generator) -> dict[str, Any]:
         "streamed_5m_query_policies_per_s": n * policies / whole["totals_s"],
         "streamed_5m_all_figures_s": whole["evaluate_s"],
         "streamed_base_mib": whole["base_mib"],
-        "streamed_totals_peak_mib": whole["totals_mib"],
         "streamed_5m_peak_mib": whole["peak_mib"],
         "streamed_1m_peak_mib": fifth["peak_mib"],
         "in_memory_5m_queries_s": in_memory,
@@ -275,7 +288,7 @@ def streamed(sizes: Sizes, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _in_memory(folder: Path, n: int, k: int, policies: int) -> float:
-    matrices = [np.fromfile(folder / name).reshape(n, k) for name in ("correct", "energy_j", "latency_s")]
+    matrices = [np.fromfile(folder / name).reshape(n, k) for name in _MATRICES]
     arms = np.ascontiguousarray(np.fromfile(folder / "arms", np.int32).reshape(n, policies).T)
     work: Callable[[], Totals] = lambda: matrix_totals(*matrices, arms)  # noqa: E731
     return min(seconds(work) for _ in range(2))
