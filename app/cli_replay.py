@@ -51,12 +51,22 @@ def run(
     ] = None,
     zone: Annotated[list[str] | None, typer.Option(help="Grid zone of the grams; repeat.")] = None,
     at: Annotated[list[str] | None, typer.Option(help="Hour of the grams, ISO 8601 with zone; repeat.")] = None,
-    policy: Annotated[list[str] | None, typer.Option(help="Only this policy or family; repeat.")] = None,
-    lambda_: Annotated[
-        list[float] | None, typer.Option("--lambda", help="Weight of energy, at which policies operate; repeat.")
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Policy or family, such as knn-40, learned, default; repeat. Fixed arms always take part."),
     ] = None,
-    reward_lambda: Annotated[float, typer.Option(help="Weight of the energy rank in the reward.", min=0)] = 0.4,
-    embedder: Annotated[str | None, typer.Option(help="Text embedding: wordllama, minilm or none.")] = None,
+    lambda_: Annotated[
+        list[float] | None,
+        typer.Option("--lambda", help="Right answers that a joule is worth, where policies are run; repeat.", min=0),
+    ] = None,
+    rank_lambda: Annotated[
+        list[float] | None,
+        typer.Option(help="Weight of the energy rank that the learned controller trains with.", min=0),
+    ] = None,
+    reward_lambda: Annotated[
+        float, typer.Option(help="Weight of the energy rank in the reward that is reported.", min=0)
+    ] = 0.4,
+    embedder: Annotated[str | None, typer.Option(help="wordllama (default), tfidf-svd, minilm or none.")] = None,
     embeddings: Annotated[
         Path | None, typer.Option(help="File of embeddings: .npy in query order, or Parquet with query_id.")
     ] = None,
@@ -97,6 +107,7 @@ def run(
         "at": at or [],
         "policies": policy or [],
         "lambdas": lambda_ or [],
+        "rank_lambdas": rank_lambda or [],
         "reward_lambda": reward_lambda,
         "embedder": embedder,
         "embeddings": None if embeddings is None else str(embeddings.absolute()),

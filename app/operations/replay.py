@@ -15,6 +15,7 @@ from app.operations.plain import plain, plain_rows
 from app.policy_errors import policy_errors
 from app.replay import export, progress, publications, runs, store
 from policies.replay.datasets import datasets as outcome_datasets
+from policies.replay.reward import LAMBDA_REINFORCED
 from warehouse.clock import utcnow
 from warehouse.evidence import EvidenceClass
 from warehouse.snapshots import snapshot
@@ -43,8 +44,13 @@ class RunParams(Params):
     at: list[AwareDatetime] = Field(default_factory=list, max_length=48)
     """Hours of the grid intensity, with zone."""
     policies: list[str] = Field(default_factory=list, max_length=200)
+    """Names or families; `default` is the default roster. Every fixed arm takes part in any case."""
     lambdas: list[float] = Field(default_factory=list, max_length=50)
-    reward_lambda: float = Field(0.4, ge=0, le=100)
+    """Weights of joules, in right answers per joule, at which predicting policies are run."""
+    rank_lambdas: list[float] = Field(default_factory=list, max_length=20)
+    """Weights of the energy rank with which the learned controller is trained."""
+    reward_lambda: float = Field(LAMBDA_REINFORCED, ge=0, le=100)
+    """Weight of the energy rank in the reward that is reported, one for all policies."""
     embedder: str | None = Field(None, max_length=100)
     embeddings: str | None = None
     """A file of embeddings on this machine; only for the local user."""

@@ -8,6 +8,7 @@ from typing import Any
 from app import cli_print as out
 
 _MARKS = out.MARKS
+_TRIVIAL = ("fixed", "hull", "random")
 
 
 def block(told: Mapping[str, Any]) -> None:
@@ -109,7 +110,7 @@ def _accounts(told: Mapping[str, Any]) -> None:
     rows = []
     for p in told["policies"]:
         router, predicted = p["router"], p["energy_predicted"] or {}
-        if router["latency_s"] is None and not predicted:
+        if p["family"] in _TRIVIAL or (router["latency_s"] is None and not predicted):
             continue
         training = router["training"] or {}
         rows.append(

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from app.operations.replay import RunParams
 
 STEPS_PER_BLOCK = 4
+DEFAULT = "default"
+LEARNED = "learned"
 _TRIVIAL = ("fixed", "hull", "random")  # no fit worth an account
 
 
@@ -102,7 +104,7 @@ def _outcomes(
     progress.step("embedding")
     made = embedded(table, params.embedder, params.embeddings)
     table = made.table
-    policies = roster(table, params.policies or None, lambdas=params.lambdas or None, seed=params.seed)
+    policies = _roster(table, params)
     total = len(policies) + STEPS_PER_BLOCK * len(asked)
     done = iter(range(total))
     decisions = decide(
@@ -128,6 +130,20 @@ def _outcomes(
         each.run["report"]["choices_of"] = first
     source = store.SAMPLE_SOURCE if all(s.startswith("sample:") for s in notes.sources) else store.SOURCE
     return uuid7(), blocks, list(decisions), table.test().queries.ids, table.names, source
+
+
+def _roster(table: OutcomeTable, params: RunParams) -> list[Policy | Diagnostic]:
+    """The policies asked for, each once; `default` stands for the default roster. Every fixed arm is always there.
+
+    The learned controller has weights of its own: they weigh an energy rank, the others weigh joules.
+    """
+    found: dict[str, Policy | Diagnostic] = {}
+    for name in ("fixed", *(params.policies or [DEFAULT])):
+        lambdas = params.rank_lambdas if name == LEARNED else params.lambdas
+        names = None if name == DEFAULT else [name]
+        for policy in roster(table, names, lambdas=lambdas or None, seed=params.seed):
+            found.setdefault(policy.about.name, policy)
+    return list(found.values())
 
 
 def _load(

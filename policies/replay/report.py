@@ -21,6 +21,7 @@ from policies.replay.indices import Reference, reference_for
 from policies.replay.metrics import Figures, evaluate
 from policies.replay.report_draws import MOST_WORK, Draws, draw
 from policies.replay.report_front import (
+    choice_span,
     curve_dict,
     frontier_dict,
     fronts,
@@ -77,6 +78,7 @@ class Parts:
     train_energy_j: Floats
     reference: Reference | None
     replicates: int
+    span_j: tuple[float, float] | None = None
     test: OutcomeTable | None = None
     curves: Mapping[str, Curve] = field(default_factory=dict)
     bands: Mapping[str, tuple[Frontier, Frontier]] = field(default_factory=dict)
@@ -92,7 +94,8 @@ def block(
     train, test = whole.train(), whole.test()
     choices = [e.choices for e in entries]
     replicates = affordable(len(test), 2 * (len(entries) + len(whole.arms)), asked.replicates)
-    has_energy = bool(np.isfinite(test.energy_j).any())
+    train_accuracy, train_energy_j = column_means(train.correct), column_means(train.energy_j)
+    span = choice_span(train_accuracy, train_energy_j)
     step("figures")
     figures = evaluate(test, choices, fixed=[e.fixed_arm is not None for e in entries], weights=asked.weights)
     step("intervals")
@@ -108,13 +111,14 @@ def block(
         n_train=len(train),
         coverage=test.coverage(),
         queries=counts(test),
-        train_accuracy=column_means(train.correct),
-        train_energy_j=column_means(train.energy_j),
+        train_accuracy=train_accuracy,
+        train_energy_j=train_energy_j,
         reference=reference_for(whole) if np.isfinite(whole.energy_j).any() else None,
         replicates=replicates,
         test=test,
         curves=curves,
-        bands=proved(entries, curves, test, seed=asked.seed, replicates=replicates) if has_energy else {},
+        span_j=span,
+        bands=proved(entries, curves, test, span, seed=asked.seed, replicates=replicates) if span else {},
     )
     return assemble(whole, entries, asked, parts)
 
@@ -142,6 +146,7 @@ def assemble(about: OutcomeTable, entries: Sequence[Entry], asked: Asked, parts:
         "incumbent": None if incumbent is None else entries[incumbent].name,
         **fronts(entries, parts.figures, parts.reference),
         "budget": None,
+        "choice_span_j": None if parts.span_j is None else list(parts.span_j),
         "curves": {},
         "margins": {
             name: {"over_hull": frontier_dict(hull), "over_fixed_arms": frontier_dict(arms)}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from policies.pareto import mixing_hull, non_dominated
 from policies.replay.bootstrap import REPLICATES
-from policies.replay.curves import Curve, curve
+from policies.replay.curves import Curve, Sweep, curve
 from policies.replay.frontier import Frontier, frontier
 from policies.replay.indices import (
     Reference,
@@ -31,6 +31,7 @@ from policies.replay.table import Floats, OutcomeTable
 from warehouse.ids import sha256
 
 DRAWN_POINTS = 200
+POINTS = 24  # of a curve that are tested
 DIRECTIONS = (1, -1)
 RECOVERED = (0.2, 0.5, 0.8)
 
@@ -167,12 +168,20 @@ def table_name(entry: Entry, which: str) -> Any:
 
 
 def proved(
-    entries: Sequence[Entry], curves: dict[str, Curve], table: OutcomeTable, *, seed: int, replicates: int = REPLICATES
+    entries: Sequence[Entry],
+    curves: Mapping[str, Curve],
+    table: OutcomeTable,
+    span_j: tuple[float, float],
+    *,
+    seed: int,
+    replicates: int = REPLICATES,
 ) -> dict[str, tuple[Frontier, Frontier]]:
-    """Margins of each deployable curve over the hull and over the arms alone, with bands.
+    """Margins of each deployable curve over the hull and over the arms alone, with bands, between `span_j`.
 
     Several policies are tried, so each band holds at 1 - 0.05/m for m curves: all of them together at 95 %. One policy
-    at several operating points has one curve, under the shortest of their names.
+    at several operating points has one curve, under the shortest of their names. `span_j` is the range of joules in
+    which fixed arms offer a choice; it must come from the training part, and keeps the band from being widened by
+    points that nobody would run.
     """
     tried: dict[str, Entry] = {}
     for e in entries:
@@ -180,16 +189,34 @@ def proved(
             key = _curve_key(e)
             if key not in tried or len(e.name) < len(tried[key].name):
                 tried[key] = e
-    confidence = 1 - 0.05 / max(len(tried), 1)
+    within = {e.name: part for e in tried.values() if (part := _within(curves[e.name], span_j)) is not None}
+    confidence = 1 - 0.05 / max(len(within), 1)
     found = {}
-    for entry in tried.values():
+    for name, sweep in within.items():
         both = [
-            frontier(table, curves[entry.name].sweep, mixing=m, seed=seed, replicates=replicates, confidence=confidence)
+            frontier(table, sweep, mixing=m, points=POINTS, seed=seed, replicates=replicates, confidence=confidence)
             for m in (True, False)
         ]
         if both[0] is not None and both[1] is not None:
-            found[entry.name] = (both[0], both[1])
+            found[name] = (both[0], both[1])
     return found
+
+
+def choice_span(train_accuracy: Floats, train_energy_j: Floats) -> tuple[float, float] | None:
+    """From the cheapest fixed arm's joules to those of the most accurate one; None where that is no range."""
+    known = np.flatnonzero(np.isfinite(train_accuracy) & np.isfinite(train_energy_j))
+    if not known.size:
+        return None
+    right, joules = train_accuracy[known], train_energy_j[known]
+    low, high = float(joules.min()), float(joules[np.lexsort((joules, -right))[0]])
+    return (low, high) if high > low else None
+
+
+def _within(each: Curve, span_j: tuple[float, float]) -> Sweep | None:
+    """The points of a sweep whose mean joules lie in the span."""
+    inside = np.flatnonzero((each.energy_j >= span_j[0]) & (each.energy_j <= span_j[1]))
+    sweep = each.sweep
+    return replace(sweep, parameter=sweep.parameter[inside], until=sweep.until[inside]) if inside.size else None
 
 
 def _curve_key(entry: Entry) -> str:

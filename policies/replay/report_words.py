@@ -44,8 +44,9 @@ def _routing(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Fronti
     """Whether a deployable policy beats the hull of fixed arms, over which range, how surely; then the arms alone."""
     if not bands:
         return ["No policy of this report has a curve to compare with the hull of the fixed arms over a range."]
-    confidence = next(iter(bands.values()))[0].confidence
-    sure = f"simultaneous over its curve and over {len(bands)} curves, 95 %"
+    count = "one curve" if len(bands) == 1 else f"{len(bands)} curves"
+    low, high = told["choice_span_j"]
+    sure = f"95 % over all tested points of {count} between {low:.3g} J and {high:.3g} J at once"
     said = []
     for which, what in ((0, "the mixing hull of the fixed arms"), (1, "the best fixed arm of no more joules")):
         won = {name: both[which] for name, both in bands.items() if both[which].proved}
@@ -54,7 +55,7 @@ def _routing(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Fronti
             continue
         tried = {name: both[which] for name, both in bands.items() if both[which].ranges}
         if not tried:
-            said.append(f"No deployable policy beats {what} anywhere along its curve, not even by estimate.")
+            said.append(f"No deployable policy beats {what} at any tested point of its curve, not even by estimate.")
             continue
         name = max(tried, key=lambda n: max(r.largest_margin for r in tried[n].ranges))
         found = tried[name]
@@ -65,8 +66,8 @@ def _routing(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Fronti
             else ""
         )
         said.append(
-            f"No deployable policy beats {what} with an interval that excludes 0 ({sure}; "
-            f"{confidence:.4g} for each). The largest estimate is {name} {_ranges(found, [most])}.{alone}"
+            f"No deployable policy beats {what} with an interval that excludes 0 ({sure}). The largest estimate "
+            f"is {name} {_ranges(found, [most])}.{alone}"
         )
     return said
 
