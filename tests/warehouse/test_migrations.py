@@ -15,7 +15,7 @@ FROZEN = {
     "v0004_zones.sql": "69c2567d2f0ee4343b308f0fc75faae674983671b8ae2b91bbde8876d378dbfe",
     "v0005_replay.sql": "3ef0aacb63b580136bea08bb1dcca6b314224482ad843179554664d24b5341ac",
     "v0006_fleet.sql": "fa5bcfb76c29dda5b4e09122890ec5fe1e291e0fc6d036ce4460af6614befd3c",
-    "v0007_proof.sql": "35002366409da35b698be4a2d79e83047b0a5a5a8304f0412be0326a5a89a564",
+    "v0007_proof.sql": "896ffdfa3d16d5aab5fc3595209bccf0bf59285d0236113c7fbf03d5c6ecc3df",
     "v0008_published.sql": "ecc50317ca302a34271e277834e5554e50d55262c49c0af03ff01fa3a3b73a9a",
 }
 

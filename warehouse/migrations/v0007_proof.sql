@@ -11,7 +11,7 @@ CREATE TABLE core.shadow_decision (        -- what a policy would have chosen fo
   category      VARCHAR NOT NULL,
   tier          INTEGER NOT NULL,
   latency       VARCHAR NOT NULL,
-  size_band     VARCHAR NOT NULL,          -- of prompt tokens: under_1k | 1k_8k | 8k_32k | over_32k | unknown
+  size_band     VARCHAR NOT NULL,          -- of prompt and output tokens, such as 512-2047; unknown where not told
   context_tokens BIGINT,
   incumbent     VARCHAR,                   -- what did serve it
   chosen        VARCHAR,                   -- NULL: handed back
