@@ -165,7 +165,7 @@ def _dominates(accuracy: Floats, energy_j: Floats, than_accuracy: Floats, than_e
 
 def _verdict(names: Sequence[str], point: _Split, draws: _Split, n: int, confidence: float) -> Verdict:
     shares = draws.dominated().mean(axis=0)
-    found = [Dominator(names[k], float(shares[k])) for k in np.flatnonzero(point.dominated()[0])]
+    found = [Dominator(names[k], float(shares[k])) for k in np.flatnonzero(point.dominated()[0]).tolist()]
     within = np.flatnonzero(point.arm_energy_j[0] <= point.energy_j[0] * (1 + _EQUAL))
     best = None
     if len(within):
@@ -185,7 +185,7 @@ def _verdict(names: Sequence[str], point: _Split, draws: _Split, n: int, confide
             float(point.accuracy[0] - point.best_within()[0]), draws.accuracy - draws.best_within(), confidence
         ),
         best_arm_within=best,
-        dominates=tuple(names[k] for k in np.flatnonzero(point.dominates()[0])),
+        dominates=tuple(names[k] for k in np.flatnonzero(point.dominates()[0]).tolist()),
     )
 
 
