@@ -10,6 +10,8 @@ PolicyError
     ├── ArmUnknown         an arm that the table has not
     ├── QueryLeaked        a held-out query that the training part has, too
     ├── EmbeddingInvalid   embeddings that are not finite, or not one row per query
+    ├── TextMissing        an embedding needs texts that no source tells
+    ├── EmbedderUnavailable an embedding of no known name, or one whose packages are not installed
     ├── ConditionUnknown   no measured window for that GPU, batch, zone or hour
     ├── NothingToLearn     a training part in which no policy can tell arms apart (empty, all wrong, all tied)
     ├── TrainerUnavailable the extra joulebook[trl] or a GPU is not there
@@ -58,6 +60,14 @@ class QueryLeaked(ReplayError):
 
 
 class EmbeddingInvalid(ReplayError):
+    pass
+
+
+class TextMissing(ReplayError):
+    pass
+
+
+class EmbedderUnavailable(ReplayError):
     pass
 
 

@@ -34,7 +34,7 @@ _PRICES = ("input_price_usd_per_token", "output_price_usd_per_token")
 class Options:
     """How to load; see `policies.replay.load.load_table`."""
 
-    condition: Condition = Condition()
+    condition: Condition = field(default_factory=Condition)
     arms: tuple[str, ...] | None = None
     benchmarks: tuple[str, ...] | None = None
     seed: int = 0
@@ -144,7 +144,8 @@ def _stats(snap: Snapshot, dataset: str, options: Options) -> dict[str, dict[str
 
 def _check_benchmarks(snap: Snapshot, dataset: str, asked: Sequence[str]) -> None:
     known = snap.sql(
-        "SELECT DISTINCT benchmark FROM core.query WHERE dataset = $dataset AND known_from <= $as_of ORDER BY benchmark",
+        "SELECT DISTINCT benchmark FROM core.query WHERE dataset = $dataset AND known_from <= $as_of "
+        "ORDER BY benchmark",
         dataset=dataset,
     )["benchmark"].to_list()
     unknown = [name for name in asked if name not in known]

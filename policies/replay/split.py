@@ -1,8 +1,8 @@
 """Which queries are held out: the source's own split where it tells one, else a fixed, seeded one.
 
-`hash`         a query is held out where the md5 of seed:id, as a share of 1, lies below `test_share`. It hangs on the query
-               alone, so nothing moves from one part to the other when rows are added, and equal texts stay together.
-               Within a benchmark the share is `test_share` but for sampling.
+`hash`         a query is held out where the md5 of seed:id, as a share of 1, lies below `test_share`. It hangs on
+               the query alone, so nothing moves from one part to the other when rows are added, and equal texts
+               stay together. Within a benchmark the share is `test_share` but for sampling.
 `permutation`  numpy's `default_rng(seed).permutation` over the queries, the largest benchmark first and ids in natural
                order within it; the last N - int((1 - test_share) N) are held out. It moves when rows are added.
                With seed 0 on the whole of ZeroEval it is the split of the reference figures.
