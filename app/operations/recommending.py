@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 from app.operations import Actor, NoParams, Params, operation, reporting
 from app.operations.routing import known_table
 from app.policy_errors import policy_errors
-from app.recommendations import buttons, margins, refresh, shown, store
+from app.recommendations import buttons, gate, margins, refresh, shown, store
 from policies.recommend.lifecycle import Command
 from policies.recommend.state import LedgerEvent, RecState, State
 from warehouse import ledger
@@ -30,6 +30,7 @@ def refresh_recommendations(desk: Desk, actor: Actor) -> dict[str, Any]:
         found = refresh.compare(desk)
         with desk.warehouse.transaction() as tx:
             told = refresh.write(tx, desk, actor, found)
+        verdicts = gate.judge_all(desk, actor)
         ledger.anchor(desk.warehouse)
         states = reversed(store.states(store.all_events(desk.warehouse)))
     return {
@@ -37,6 +38,7 @@ def refresh_recommendations(desk: Desk, actor: Actor) -> dict[str, Any]:
         "table_basis": found.table.basis,
         "table_version": found.table.version,
         **asdict(told),
+        "judged": verdicts,
         "held": [h.to_dict() for h in found.held],
         "recommendations": [shown.summary(s) for s in states if not s.closed],
     }
@@ -137,6 +139,21 @@ def shadow(desk: Desk, actor: Actor, params: ShadowParams) -> dict[str, Any]:
     with policy_errors():
         told = margins.asked(desk.settings, params.margins)
     return _decide(desk, actor, "shadow", params, margins.shadow_data(told, actor.person))
+
+
+class JudgeParams(Params):
+    id: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+
+
+@operation("recommend.judge", scope="operator", params=JudgeParams)
+def judge(desk: Desk, actor: Actor, params: JudgeParams) -> dict[str, Any]:
+    """Judge what waits for its gate by the evidence there is now; nothing is written where nothing is new."""
+    with desk.command_lock, policy_errors():
+        if params.id is not None:
+            store.one(desk.warehouse, params.id)
+        verdicts = gate.judge_all(desk, actor, params.id)
+        ledger.anchor(desk.warehouse)
+    return {"judged": verdicts}
 
 
 @operation("recommend.promote", scope="operator", params=DecisionParams)

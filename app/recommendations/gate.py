@@ -6,7 +6,6 @@ replays are judged where there are any, mirrored requests otherwise: the two are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +14,19 @@ import polars as pl
 
 from app.operations import Actor
 from app.recommendations import store
-from policies.proof.evidence import Amounts, Both, Constraint, Evidence
 from policies.proof.checks import Mode, Ruling
+from policies.proof.evidence import Amounts, Both, Constraint, Evidence
 from policies.proof.gate import Verdict, judge
 from policies.proof.margins import HARD_CONSTRAINTS, Margins, OutcomeKind
 from policies.recommend import lifecycle
 from policies.recommend.governance import SHADOW
 from policies.recommend.lifecycle import Command
 from policies.recommend.state import UNDECIDED, RecState, State
-from warehouse.clock import iso
+from warehouse.clock import iso, utcnow
 from warehouse.engine import Transaction
 from warehouse.ids import canonical_json, uuid7
 from warehouse.loads import load
-from warehouse.snapshots import Snapshot
+from warehouse.snapshots import Snapshot, snapshot
 from warehouse.tables import frame
 
 if TYPE_CHECKING:
@@ -184,6 +183,15 @@ def _store(
     load(tx, "core.gate_report", told, source_id=SOURCE, run_id=gate_id, known_from=now)
 
 
-def reports(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Stored reports as plain data, newest first."""
-    return sorted(rows, key=lambda r: str(r["judged_at"]), reverse=True)
+def judge_all(desk: Desk, actor: Actor, only: str | None = None) -> dict[str, str]:
+    """Judge every recommendation that waits for a gate (or `only` one); id -> verdict where it was written down."""
+    found: dict[str, str] = {}
+    now = utcnow()
+    with snapshot(desk.warehouse) as snap, desk.warehouse.transaction() as tx:
+        for state in store.states(store.all_events(tx)):
+            if only is not None and state.id != only:
+                continue
+            verdict = run_gate(tx, desk, actor, state, snap, now)
+            if verdict is not None:
+                found[state.id] = verdict
+    return found
