@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from policies.kernels import jit
 from policies.proof.checked import Floats, Interval, probability, same_length, vector
 from policies.proof.errors import ValuesInvalid
-from policies.proof.ratios import RESAMPLES, cluster_index, percentile
+from policies.proof.ratios import RESAMPLES, cluster_index, percentile, uniform
+
+Index = npt.NDArray[np.int64]
 
 ASKED_N = 1_000  # requests that a statement about P95 should rest on
-_BLOCK = 4_000_000  # resampled values held at once
 
 
 def quantile(values: npt.ArrayLike, q: float) -> float:
@@ -69,47 +71,49 @@ def quantile_contrast(
         raise ValuesInvalid(f"resamples is {resamples}.", fix="give at least 1, better 2,000")
     if min(a.size, b.size) < minimum_n(q, confidence, two_sided=True):
         return (0.0 if relative else -math.inf), math.inf
-    if clusters is not None and paired:
-        one, zero = _by_cluster(a, b, q, clusters, resamples, seed)
-    else:
-        one, zero = _resampled(a, b, q, paired=paired, resamples=resamples, seed=seed)
+    groups = np.arange(a.size) if clusters is None or not paired else cluster_index(clusters, a.size)[0]
+    one = _resampled(a, groups, q, resamples, seed)
+    zero = (
+        _resampled(b, groups, q, resamples, seed) if paired else _resampled(b, np.arange(b.size), q, resamples, ~seed)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 and inf - inf bound nothing
         draws = one / zero if relative else one - zero
     return percentile(draws, confidence)
 
 
-def _resampled(a: Floats, b: Floats, q: float, *, paired: bool, resamples: int, seed: int) -> tuple[Floats, Floats]:
-    rng = np.random.default_rng(seed)
-    one, zero = np.empty(resamples), np.empty(resamples)
-    step = max(_BLOCK // max(a.size, b.size), 1)
-    for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        draw = rng.integers(0, a.size, (rows, a.size))
-        other = draw if paired else rng.integers(0, b.size, (rows, b.size))
-        one[start : start + rows] = _row_quantile(a[draw], q)
-        zero[start : start + rows] = _row_quantile(b[other], q)
-    return one, zero
+def _resampled(values: Floats, groups: Index, q: float, resamples: int, seed: int) -> Floats:
+    """The quantile of each resample of groups (n,), numbered from 0; the same seed and groups draw the same ones."""
+    order = np.argsort(values, kind="stable")
+    sizes = np.bincount(groups)
+    return _quantiles(values[order], groups[order], sizes, q, int(resamples), np.uint64(seed % (1 << 64)))
 
 
-def _by_cluster(
-    a: Floats, b: Floats, q: float, clusters: npt.ArrayLike, resamples: int, seed: int
-) -> tuple[Floats, Floats]:
-    """Whole clusters drawn with replacement: each row counts as often as its cluster."""
-    index, groups = cluster_index(clusters, a.size)
-    rng = np.random.default_rng(seed)
-    out = np.empty((2, resamples))
-    orders = [np.argsort(x, kind="stable") for x in (a, b)]
-    step = max(_BLOCK // a.size, 1)
-    for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        times = rng.multinomial(groups, np.full(groups, 1 / groups), size=rows)[:, index]
-        for k, (x, order) in enumerate(zip((a, b), orders, strict=True)):
-            passed = np.cumsum(times[:, order], axis=1)
-            rank = (passed >= q * passed[:, -1:] - 1e-9).argmax(axis=1)
-            out[k, start : start + rows] = x[order][rank]
-    return out[0], out[1]
-
-
-def _row_quantile(rows: Floats, q: float) -> Floats:
-    rank = max(math.ceil(q * rows.shape[1] - 1e-9) - 1, 0)
-    return np.asarray(np.partition(rows, rank, axis=1)[:, rank])
+@jit
+def _quantiles(
+    values: Floats,
+    groups: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    q: float,
+    resamples: int,
+    seed: np.uint64,
+) -> Floats:
+    """values ascending, with their groups: groups are drawn, then the sorted values are walked from the top."""
+    state = seed
+    out = np.empty(resamples)
+    times = np.empty(sizes.size, dtype=np.int64)
+    for r in range(resamples):
+        times[:] = 0
+        total = 0
+        for _ in range(sizes.size):
+            state, u = uniform(state)
+            drawn = min(int(u * sizes.size), sizes.size - 1)
+            times[drawn] += 1
+            total += sizes[drawn]
+        above = total - int(np.ceil(q * total - 1e-9))  # how many values lie beyond the quantile
+        i = values.size - 1
+        above -= times[groups[i]]
+        while above >= 0 and i > 0:
+            i -= 1
+            above -= times[groups[i]]
+        out[r] = values[i]
+    return out

@@ -11,8 +11,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from policies.kernels import jit
-from policies.proof.checked import Floats, Interval, probability, same_length, t_two_sided, vector, z_two_sided
+from policies.kernels import inline, jit
+from policies.proof.checked import Floats, Interval, probability, same_length, t_two_sided, vector
 from policies.proof.errors import ValuesInvalid
 from policies.proof.intervals import arm_log, exp, fieller_limits, log_ratio
 
@@ -195,28 +195,28 @@ def resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
     """Column sums of `resamples` draws with replacement of the rows (n, k): (resamples, k)."""
     if resamples < 1:
         raise ValuesInvalid(f"resamples is {resamples}.", fix="give at least 1, better 2,000")
-    return _sums(np.ascontiguousarray(rows, dtype=np.float64), int(resamples), np.uint64(seed))
+    return _sums(np.ascontiguousarray(rows, dtype=np.float64), int(resamples), np.uint64(seed % (1 << 64)))
+
+
+@inline
+def uniform(state: np.uint64) -> tuple[np.uint64, float]:
+    """(next state, a draw from [0, 1)): SplitMix64 (Steele et al. 2014), the same bits on every machine."""
+    state = state + np.uint64(0x9E3779B97F4A7C15)
+    x = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x = x ^ (x >> np.uint64(31))
+    return state, float(x >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @jit
 def _sums(rows: Floats, resamples: int, seed: np.uint64) -> Floats:
-    """Its own generator (SplitMix64, Steele et al. 2014): the same seed gives the same bits on every machine."""
     n, k = rows.shape
     state = seed
     out = np.zeros((resamples, k))
     for r in range(resamples):
         for _ in range(n):
-            state = state + np.uint64(0x9E3779B97F4A7C15)
-            x = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            x = x ^ (x >> np.uint64(31))
-            i = np.int64(float(x >> np.uint64(11)) * (1.0 / 9007199254740992.0) * n)
+            state, u = uniform(state)
+            i = min(int(u * n), n - 1)  # u n may round up to n
             for j in range(k):
                 out[r, j] += rows[i, j]
     return out
-
-
-def normal_interval(centre: float, se: float, confidence: float) -> Interval:
-    """centre +- z se."""
-    half = z_two_sided(confidence) * se
-    return centre - half, centre + half

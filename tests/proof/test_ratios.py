@@ -33,6 +33,7 @@ from policies.proof.ratios import (
     ratio_draws,
     ratio_fieller,
     ratio_independent,
+    uniform,
 )
 from tests.proof.test_intervals import Pairs as Arrays
 from tests.proof.test_intervals import reference_pairs
@@ -77,6 +78,14 @@ def test_the_bootstrap_is_the_same_for_the_same_seed() -> None:
     assert not np.array_equal(ratio_draws(*arms, resamples=50, seed=7), ratio_draws(*arms, resamples=50, seed=8))
     golden = ratio_draws([1.0, 2.0, 4.0], [1, 1, 1], [8.0, 16.0, 32.0], [1, 1, 1], resamples=4, seed=0)
     assert golden == pytest.approx(np.array([1 / 8] * 4)), "resampled together: every draw has the ratio of its pairs"
+
+
+def test_the_generator_is_splitmix64() -> None:
+    """The first two outputs for seed 0 of the published reference code: e220a8397b1dcdaf, 6e789e6aa1b965f4."""
+    state, first = uniform(np.uint64(0))
+    _, second = uniform(state)
+    assert first == (0xE220A8397B1DCDAF >> 11) / 2**53
+    assert second == (0x6E789E6AA1B965F4 >> 11) / 2**53
 
 
 def test_undefined_resamples_open_both_ends() -> None:
