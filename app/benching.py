@@ -15,7 +15,9 @@ from app.errors import AppError, BadRequest
 from warehouse.clock import utcnow
 
 _ROOT = Path(__file__).resolve().parents[1]
-NAMES = ("startup", "catalog_import", "pages", "sampler", "power_import", "dcgm_parse", "spendlogs", "replay", "fleet")
+NAMES = (
+    "startup", "catalog_import", "pages", "sampler", "power_import", "dcgm_parse", "spendlogs", "replay", "fleet", "proof",
+)  # fmt: skip
 
 
 def run_benchmarks(name: str, output: Path | None, *, quiet: bool) -> dict[str, Any]:
