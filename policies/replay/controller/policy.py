@@ -1,0 +1,55 @@
+"""The learned controller as a policy of the replay lab."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from policies.replay.controller.settings import Settings
+from policies.replay.controller.trained import Trained
+from policies.replay.controller.training import Progress, train
+from policies.replay.policy import About
+from policies.replay.reward import LAMBDA_REINFORCED
+from policies.replay.table import OutcomeTable
+
+# lambda weighs the rank of an arm's energy, 0 to 1, against 3 for right instead of wrong
+LAMBDAS = (LAMBDA_REINFORCED, 1.0, 1.5, 2.0)
+
+
+@dataclass(frozen=True)
+class Controller:
+    """`fit` trains from the table; `mixing` makes it route by probabilities instead of the most probable arm."""
+
+    settings: Settings = field(default_factory=Settings)
+    mixing: bool = False
+    progress: Progress | None = field(default=None, compare=False)
+
+    @property
+    def about(self) -> About:
+        return About(
+            name=self.settings.name + ("-mixing" if self.mixing else ""),
+            family="learned controller",
+            needs_embeddings=self.settings.components > 0,
+            parameters={**self.settings.plain(), "mixing": self.mixing},
+        )
+
+    def fit(self, train_part: OutcomeTable, seed: int) -> Trained:
+        """Raises NothingToLearn and EmbeddingInvalid."""
+        return replace(train(train_part, self.settings, seed, self.progress), mixing=self.mixing)
+
+
+def policies(
+    table: OutcomeTable, *, lambdas: Sequence[float] | None = None, seed: int = 0, settings: Settings | None = None
+) -> list[Controller]:
+    """sft once, then grpo and kl-grpo at each of `lambdas`, the weights of the energy rank (not per joule).
+
+    Each is trained when it is fitted, from a supervised warm start of its own: seconds per lambda, not a sweep.
+    Where the table has no embeddings they see counts of the text alone. `seed` is told at `fit`.
+    """
+    base = settings or Settings()
+    if table.queries.embeddings is None:
+        base = replace(base, components=0)
+    found = [Controller(replace(base, stage="sft"))]
+    for stage in ("grpo", "kl-grpo"):
+        found += [Controller(replace(base, stage=stage, lam=lam)) for lam in (lambdas or LAMBDAS)]
+    return found
