@@ -95,12 +95,12 @@ class _Neighbourhood:
     def predict(self, queries: Queries) -> Prediction:
         return self._predict(unit_rows(embeddings_of(queries, self.name)).astype(np.float32), None)
 
-    def leave_one_out(self, seed: int) -> Prediction:
+    def leave_one_out(self, seed: int) -> tuple[Prediction, Floats]:
         """The training part predicted without itself: with itself every query would look better than it is."""
         at = np.arange(len(self.units))
         if len(at) > BUDGET_SAMPLE:
             at = np.sort(np.random.default_rng(seed).choice(at, BUDGET_SAMPLE, replace=False))
-        return self._predict(self.units[at], at)
+        return self._predict(self.units[at], at), self.energy_j[at]
 
     def _predict(self, units: Singles, own_rows: Ints | None) -> Prediction:
         shape = (len(units), len(self.usable))

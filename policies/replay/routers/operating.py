@@ -1,7 +1,7 @@
 """From predictions to choices: argmin over arms of predicted error + lambda x predicted joules.
 
 lambda is in 1/J: the share of right answers that one joule is worth. A policy is run at one operating
-point: at a lambda, or at the smallest lambda whose mean predicted joules on the training part keep a budget.
+point: at a lambda, or at one whose choices keep a joule budget on the training part.
 """
 
 from __future__ import annotations
@@ -86,20 +86,23 @@ def pick(prediction: Prediction, lambda_per_j: float) -> npt.NDArray[np.int32]:
     return np.asarray(np.where(best, energy_j, np.inf).argmin(axis=1), dtype=np.int32)
 
 
-def lambda_within(prediction: Prediction, budget_j: float) -> float:
-    """The smallest lambda (1/J) at which the mean predicted joules of the picks are within `budget_j`.
+def lambda_within(prediction: Prediction, budget_j: float, known_j: Floats | None = None) -> float:
+    """A lambda (1/J) at which the picks take at most `budget_j` joules in the mean; the least that bisection finds.
 
-    By bisection: the mean never rises with lambda. Raises BudgetUnreachable where no lambda will do.
+    What a pick takes is its cell of `known_j` (N, K), the joules as recorded: a policy picks where it predicts
+    too few joules, so predictions would flatter it. Unknown cells, and all without `known_j`, count as predicted.
+    Raises BudgetUnreachable where even the dearest joule leaves the mean above the budget.
     """
     if prediction.energy_j is None:
         raise NothingToLearn(
             "A joule budget needs joules, and none are known in the training part.", fix="join joules to the outcomes"
         )
+    predicted = prediction.energy_j
+    taken = predicted if known_j is None else np.where(np.isfinite(known_j), known_j, predicted)
 
     def spent(lambda_per_j: float) -> float:
         at = pick(prediction, lambda_per_j)
-        assert prediction.energy_j is not None
-        return float(np.take_along_axis(prediction.energy_j, at[:, None], axis=1).mean())
+        return float(np.take_along_axis(taken, at[:, None], axis=1).mean())
 
     if spent(0.0) <= budget_j:
         return 0.0
@@ -142,9 +145,13 @@ class FittedTradeoff:
 def fitted_at(
     point: Point,
     predict: Callable[[Queries], Prediction],
-    on_train: Callable[[], Prediction],
+    on_train: Callable[[], tuple[Prediction, Floats]],
     notes: Mapping[str, Any],
 ) -> FittedTradeoff:
-    """The fitted policy at `point`; `on_train()` predicts the training part, asked only for a budget."""
-    at = point.lambda_per_j if point.budget_j is None else lambda_within(on_train(), point.budget_j)
+    """The fitted policy at `point`; `on_train()` predicts training queries and tells their joules, for a budget."""
+    if point.budget_j is None:
+        at = point.lambda_per_j
+    else:
+        prediction, known_j = on_train()
+        at = lambda_within(prediction, point.budget_j, known_j)
     return FittedTradeoff(predict, at, {**notes, "lambda_per_j": at})

@@ -53,7 +53,7 @@ class Regression:
         chosen = {"l2_score": model.hardness.l2, "texts": has_texts(train.queries)}
         if model.length is not None:
             chosen["l2_energy"] = model.length.l2
-        return fitted_at(self.point, model.predict, model.held_out, {**notes, **chosen})
+        return fitted_at(self.point, model.predict, lambda: (model.held_out(), train.energy_j), {**notes, **chosen})
 
 
 class _Model:

@@ -68,7 +68,7 @@ class UniRoute:
         return fitted_at(
             self.point,
             lambda queries: cells.predict(group(queries)),
-            lambda: cells.predict(group(train.queries)),
+            lambda: (cells.predict(group(train.queries)), train.energy_j),
             {**notes, "clusters": len(centroids), "empty_cells": cells.empty},
         )
 
@@ -103,7 +103,7 @@ class ByBenchmark:
         return fitted_at(
             self.point,
             lambda queries: cells.predict(positions(queries.benchmarks, names)),
-            lambda: cells.predict(where),
+            lambda: (cells.predict(where), train.energy_j),
             {**notes, "benchmarks": len(names), "empty_cells": cells.empty},
         )
 
