@@ -92,6 +92,9 @@ def run(
         float | None, typer.Option(help="Power of the machine that routes, for the router's own joules.", min=0)
     ] = None,
     keep_choices: Annotated[bool, typer.Option(help="Keep each policy's choices in the warehouse.")] = True,
+    stream: Annotated[
+        bool | None, typer.Option(help="Read the table in portions (default: above 20 million outcomes).")
+    ] = None,
     json_: Json = False,
 ) -> None:
     """Replay policies on recorded outcomes: fit on one part, choose on the other, then look at what it cost.
@@ -125,6 +128,7 @@ def run(
         "evidence_class": evidence,
         "router_power_w": router_power_w,
         "keep_choices": keep_choices,
+        "stream": stream,
     }
     told = _watch("replay.run", params, json_)
     out.document(told) if json_ else printing.report(told)

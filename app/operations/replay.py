@@ -72,6 +72,8 @@ class RunParams(Params):
     router_power_w: float | None = Field(None, gt=0)
     """Declared power of the machine that routes; without it the router's own joules are unknown."""
     keep_choices: bool = True
+    stream: bool | None = None
+    """Read the table in portions; unset: where it has more than 20 million outcomes."""
     task: str | None = Field(None, max_length=64)
     """A name under which `replay.progress` and `replay.cancel` speak of this run."""
 

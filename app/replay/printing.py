@@ -69,6 +69,7 @@ def report(told: Mapping[str, Any]) -> None:
         return
     for each in told["blocks"]:
         block(each)
+    _across(told)
     if "choices_file" in told:
         out.line(f"{told['choices_file']['rows']} choices written to {told['choices_file']['path']}")
 
@@ -106,6 +107,28 @@ def _points(told: Mapping[str, Any]) -> None:
             for p in told["points"]
         ],
     )  # fmt: skip
+
+
+def _across(told: Mapping[str, Any]) -> None:
+    """The same choices under every condition."""
+    if len(told["blocks"]) < 2:
+        return
+    out.line("")
+    out.line("the same choices under each condition, J/query:")
+    out.grid(
+        ["policy", "accuracy", *told["conditions"]],
+        [
+            [
+                a["policy"],
+                a["accuracy"],
+                *(
+                    "—" if joules is None else f"{joules:.4g} {_MARKS[cls]}{' front' if on else ''}"
+                    for joules, cls, on in zip(a["energy_j_per_query"], a["evidence_class"], a["on_front"], strict=True)
+                ),
+            ]
+            for a in told["across"]
+        ],
+    )
 
 
 def _adds_up(told: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ def block(told: Mapping[str, Any]) -> None:
     for sentence in told["statements"]:
         out.line(sentence)
     _comparisons(told, "best_fixed_arm", told["best_fixed_arm"])
-    if told["incumbent"] is not None:
+    if told["incumbent"] not in (None, told["best_fixed_arm"]):
         _comparisons(told, "incumbent", told["incumbent"])
     _curves(told)
     _accounts(told)

@@ -23,7 +23,8 @@ from policies.replay.table import Strings
 from warehouse import ledger
 from warehouse.engine import Transaction, Warehouse
 from warehouse.ids import canonical_json
-from warehouse.tables import columns, frame
+from warehouse.staging import Staging
+from warehouse.tables import columns, frame, frame_schema
 
 SOURCE = "replay"
 SAMPLE_SOURCE = "sample:replay"  # so that what was replayed from sample data goes with it
@@ -59,8 +60,13 @@ def write(
     actor: Actor,
     source_id: str,
     known_from: datetime,
+    staging: Staging | None = None,
 ) -> None:
-    """Store a run whole, or not at all. `choices` are frames of core.replay_choice, drawn while storing."""
+    """Store a run whole, or not at all.
+
+    `choices` are frames of core.replay_choice, drawn while storing; those of a large run wait in `staging`, whose
+    tables are gone afterwards in any case.
+    """
     stamp = {"source_id": source_id, "run_id": run_id, "known_from": known_from}
     with warehouse.transaction() as tx:
         _versions(tx, versions, known_from)
@@ -71,6 +77,8 @@ def write(
             _append(tx, "core.replay_metric", frame("core.replay_metric", metrics), stamp)
         for part in choices:
             _append(tx, "core.replay_choice", part, stamp)
+        if staging is not None:
+            _move(tx, staging, stamp)
         first = blocks[0].run
         body = {k: first[k] for k in ("dataset", "dataset_sha256", "choices_sha256", "hypervolume")}
         ledger.append(
@@ -122,6 +130,19 @@ def _append(tx: Transaction, table: str, rows: pl.DataFrame, stamp: Mapping[str,
     """Ids are new, so nothing has to be looked for: a plain append."""
     types = {c.name: c.polars for c in columns(table)}
     tx.append(table, rows.with_columns(*(pl.lit(v, dtype=types[k]).alias(k) for k, v in stamp.items())))
+
+
+def _move(tx: Transaction, staging: Staging, stamp: Mapping[str, Any]) -> None:
+    table = "core.replay_choice"
+    if table in staging.tables:
+        names = ", ".join(frame_schema(table))
+        stamps = ", ".join(f"${k}" for k in stamp)
+        tx.execute(
+            f"INSERT INTO {table} ({names}, {', '.join(stamp)}) "
+            f"SELECT {names}, {stamps} FROM {staging.name(table)} ORDER BY row_",
+            dict(stamp),
+        )
+    staging.drop(tx)
 
 
 def _versions(tx: Transaction, versions: Sequence[Version], now: datetime) -> None:

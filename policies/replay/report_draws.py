@@ -59,11 +59,16 @@ def _means(columns: Floats, replicates: int, seed: int) -> tuple[Floats, Floats,
     if n < NORMAL_FROM or replicates * n * m <= MOST_WORK:
         sums, drawn = resample(columns, replicates, seed)
         return means, sums / drawn[:, None], f"paired bootstrap over queries, percentile, {replicates} replicates"
-    spread = np.cov(columns, rowvar=False, bias=True).reshape(m, m) / n
-    values, vectors = np.linalg.eigh(spread)
-    noise = np.random.default_rng(seed).standard_normal((replicates, m))
-    found = means + (noise * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    spread = np.cov(columns, rowvar=False, bias=True).reshape(m, m)
+    found = normal_draws(means, spread, n, replicates, seed)
     return means, found, f"normal limit of the paired bootstrap over queries, {replicates} draws"
+
+
+def normal_draws(means: Floats, covariance: Floats, n: int, replicates: int, seed: int) -> Floats:
+    """Means (R, M) of replicates of `n` queries whose columns have these `means` (M,) and `covariance` (M, M)."""
+    values, vectors = np.linalg.eigh(covariance / n)
+    noise = np.random.default_rng(seed).standard_normal((replicates, len(means)))
+    return np.asarray(means + (noise * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def interval(found: Floats, confidence: float = CONFIDENCE) -> tuple[float | None, float | None]:
