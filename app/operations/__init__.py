@@ -150,6 +150,7 @@ def load_all() -> None:
         queries,
         recommending,
         replay,
+        replay_train,
         routing,
         sampling,
         sql,

@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from app.desk import Desk
-from app.errors import NotFound
 from app.operations import Actor
 from app.operations.plain import plain
-from app.replay import store
+from app.replay import store, trained_store
 from app.replay.embedded import Embedded, embedded
 from app.replay.progress import Progress
 from policies.replay.account import break_even
 from policies.replay.bootstrap import Paired, paired
-from policies.replay.controller import Settings, Trained, from_bytes, lambdas_per_j
+from policies.replay.controller import Settings, Trained, lambdas_per_j
 from policies.replay.controller import train as train_controller
 from policies.replay.errors import NothingToLearn
 from policies.replay.load import load_table
 from policies.replay.metrics import Figures, evaluate
 from policies.replay.policy import Choices
 from policies.replay.report_policy import figures_dict
-from policies.replay.reward import LAMBDA_REINFORCED
+from policies.replay.reward import LAMBDA_REINFORCED, Weights
 from policies.replay.routers.fixed import fixed_arms
 from policies.replay.table import Condition, OutcomeTable
-from warehouse import ledger
-from warehouse.clock import to_utc, utcnow
-from warehouse.engine import Warehouse
+from warehouse.clock import to_utc
 from warehouse.evidence import EvidenceClass
-from warehouse.ids import canonical_json, uuid7
-from warehouse.loads import load
 from warehouse.snapshots import snapshot
-from warehouse.tables import frame
 
 if TYPE_CHECKING:
     from app.operations.replay_train import TrainParams
@@ -44,22 +35,24 @@ if TYPE_CHECKING:
 NO_METER = "no meter of this machine and no declared power (machine_power_w)"
 _SETTINGS = ("stage", "reward", "lam_supervised", "per_s", "per_w", "beta", "estimator", "scale", "group", "steps",
              "hidden", "unanswered")  # fmt: skip
-_LOADING = ("benchmarks", "seed", "test_share", "split", "leaked", "keep_partial", "batch_mode", "edition")
+_LOADING = ("seed", "test_share", "split", "leaked", "keep_partial", "batch_mode", "edition")
 
 
 def train(desk: Desk, actor: Actor, params: TrainParams, progress: Progress) -> dict[str, Any]:
     """Train, store, and tell. Raises PolicyError, and Conflict where it was cancelled: nothing is kept then."""
     progress.step("reading outcomes", 0, 2 * params.steps)
+    at = to_utc(params.at, what="at") if params.at else None
+    options: dict[str, Any] = {name: getattr(params, name) for name in _LOADING}
     with snapshot(desk.warehouse) as snap:
         table, notes = load_table(
             snap,
             params.dataset,
-            condition=Condition(params.gpu, params.batch, params.zone, to_utc(params.at, what="at") if params.at else None),
+            condition=Condition(params.gpu, params.batch, params.zone, at),
             arms=params.arms or None,
-            texts=True,
+            benchmarks=params.benchmarks or None,
             evidence_class=EvidenceClass(params.evidence_class) if params.evidence_class else None,
-            **{name: getattr(params, name) or None if name == "benchmarks" else getattr(params, name) for name in _LOADING},
-        )  # fmt: skip
+            **options,
+        )
         as_of = snap.as_of
     progress.step("embedding")
     made = embedded(table, params.embedder, params.embeddings)
@@ -73,7 +66,9 @@ def train(desk: Desk, actor: Actor, params: TrainParams, progress: Progress) -> 
     told = _told(trained, made, params.machine_power_w) | {"as_of": plain(as_of), "load": plain(notes.plain())}
     progress.step("storing")
     sample = bool(notes.sources) and all(s.startswith("sample:") for s in notes.sources)
-    told["stored"] = _store(desk.warehouse, trained, told, actor, store.SAMPLE_SOURCE if sample else store.SOURCE)
+    told["stored"] = trained_store.write(
+        desk.warehouse, trained, told, actor, store.SAMPLE_SOURCE if sample else store.SOURCE
+    )
     return told
 
 
@@ -98,7 +93,9 @@ def _told(trained: Trained, made: Embedded, power_w: float | None) -> dict[str, 
     """What the operation answers, but for where it is stored."""
     test, names = made.table.test(), made.table.names
     choices = trained.route(test.queries) if len(test) else None
-    figures = evaluate(test, [choices], weights=trained.settings.weights)[0] if choices is not None else None
+    gated = trained.settings.reward == "gated" or trained.settings.stage == "sft"
+    weights = trained.settings.weights if gated else Weights()
+    figures = evaluate(test, [choices], weights=weights)[0] if choices is not None else None
     joules = None if power_w is None else power_w * trained.training_s
     kept = [step for step in trained.history if step["kept"]][-1]
     return {
@@ -123,6 +120,7 @@ def _told(trained: Trained, made: Embedded, power_w: float | None) -> dict[str, 
         "training_energy_evidence_class": None if joules is None else EvidenceClass.MODELED.value,
         "training_energy_method": NO_METER if joules is None else f"declared {power_w:g} W x training seconds",
         "evidence_class": None if made.table.evidence_class is None else made.table.evidence_class.value,
+        "reward_weights": asdict(weights),
         "held_out": None if figures is None else plain(figures_dict(figures, names)),
         "against": None if choices is None else _against(made.table, choices, figures, joules, trained.seed),
         "history": plain(list(trained.history)),
@@ -158,74 +156,3 @@ def _paired(found: Paired) -> dict[str, Any]:
     keys = ("accuracy_difference", "energy_ratio", "energy_per_correct_ratio")
     told = {k: [i.estimate, i.low, i.high] for k in keys for i in (getattr(found, k),)}
     return {**told, "n": found.n, "missing": found.missing, "replicates": found.replicates}
-
-
-def _store(warehouse: Warehouse, trained: Trained, told: Mapping[str, Any], actor: Actor, source_id: str) -> bool:
-    """True where it is new; the same weights of the same training are kept once."""
-    now: datetime = utcnow()
-    row = {
-        "trained_policy_id": told["id"],
-        "name": trained.name,
-        "dataset": trained.dataset,
-        "dataset_sha256": trained.dataset_sha256,
-        "parameters": canonical_json(trained.settings.plain()),
-        "embedder": told["embedder"],
-        "seed": trained.seed,
-        "n_train": trained.n_train,
-        "trained_at": now,
-        "training_s": trained.training_s,
-        "training_energy_j": told["training_energy_j"],
-        "training_energy_evidence_class": told["training_energy_evidence_class"],
-        "training_energy_method": told["training_energy_method"],
-        "weights": trained.to_bytes(),
-        "history": json.dumps(told["history"], allow_nan=False),
-        "actor": actor.name,
-    }
-    with warehouse.transaction() as tx:
-        rows = frame("core.trained_policy", [row])
-        loaded = load(tx, "core.trained_policy", rows, source_id=source_id, run_id=uuid7(), known_from=now).loaded
-        if loaded:
-            body = {k: row[k] for k in ("name", "dataset", "dataset_sha256", "seed", "n_train")}
-            ledger.append(
-                tx,
-                kind="replay.trained",
-                subject=str(row["trained_policy_id"]),
-                body=body,
-                actor=actor.name,
-                role=actor.role,
-                channel=actor.channel,
-            )
-    if loaded:
-        ledger.anchor(warehouse)
-    return bool(loaded)
-
-
-def listed(warehouse: Warehouse, dataset: str | None, limit: int) -> list[dict[str, Any]]:
-    """Trained controllers without their weights, newest first."""
-    rows = warehouse.query(
-        "SELECT trained_policy_id AS id, name, dataset, dataset_sha256, parameters, embedder, seed, n_train, trained_at, "
-        "training_s, training_energy_j, training_energy_evidence_class, training_energy_method, actor "
-        "FROM core.trained_policy WHERE ($dataset IS NULL OR dataset = $dataset) "
-        "ORDER BY trained_at DESC, trained_policy_id LIMIT $limit",
-        {"dataset": dataset, "limit": limit},
-    )
-    return [plain({**row, "parameters": json.loads(row["parameters"])}) for row in rows.iter_rows(named=True)]
-
-
-def restored(warehouse: Warehouse, id_: str) -> Trained:
-    """The controller with this id, or with its first eight characters or more. Raises NotFound and RouterInvalid."""
-    rows = warehouse.query(
-        "SELECT trained_policy_id, weights, history, training_s FROM core.trained_policy "
-        "WHERE starts_with(trained_policy_id, $id) ORDER BY trained_policy_id",
-        {"id": id_},
-    ).to_dicts()
-    if len(rows) != 1 or len(id_) < 8:
-        what = "There is no trained controller" if not rows else "More than one trained controller begins with"
-        raise NotFound(f"{what} {id_!r}.", fix="see the ids with the operation replay.trained")
-    row = rows[0]
-    return from_bytes(
-        row["weights"],
-        history=json.loads(row["history"]),
-        training_s=row["training_s"],
-        what=f"the weights of {row['trained_policy_id'][:8]}",
-    )

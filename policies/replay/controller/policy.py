@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from policies.replay.controller.settings import Settings
 from policies.replay.controller.trained import Trained
 from policies.replay.controller.training import Progress, train
+from policies.replay.errors import NothingToLearn
 from policies.replay.policy import About
 from policies.replay.reward import LAMBDA_REINFORCED
+from policies.replay.routers.fixed import fixed_arms
 from policies.replay.table import OutcomeTable
 
 # lambda weighs the rank of an arm's energy, 0 to 1, against 3 for right instead of wrong
@@ -41,10 +45,12 @@ class Controller:
 def policies(
     table: OutcomeTable, *, lambdas: Sequence[float] | None = None, seed: int = 0, settings: Settings | None = None
 ) -> list[Controller]:
-    """sft once, then grpo and kl-grpo at each of `lambdas`, the weights of the energy rank (not per joule).
+    """sft; grpo and kl-grpo on the gated reward at each of `lambdas`, weights of the energy rank; and grpo on joules.
 
-    Each is trained when it is fitted, from a supervised warm start of its own: seconds per lambda, not a sweep.
-    Where the table has no embeddings they see counts of the text alone. `seed` is told at `fit`.
+    On joules lambda is set where routing has most to gain: at the slopes of the training part's hull of fixed arms,
+    where two arms tie, and below the last of them. Each policy is trained when it is fitted, from a supervised warm
+    start of its own: seconds for each lambda. Without embeddings they see counts of the text alone. `seed` is told at
+    `fit`.
     """
     base = settings or Settings()
     if table.queries.embeddings is None:
@@ -52,4 +58,18 @@ def policies(
     found = [Controller(replace(base, stage="sft"))]
     for stage in ("grpo", "kl-grpo"):
         found += [Controller(replace(base, stage=stage, lam=lam)) for lam in (lambdas or LAMBDAS)]
-    return found
+    return found + [Controller(replace(base, reward="joules", lam=lam)) for lam in lambdas_per_j(table.train())]
+
+
+def lambdas_per_j(train_part: OutcomeTable) -> list[float]:
+    """Slopes (1/J) of the hull of the fixed arms of a training part, to two digits, and half of the last; may be empty.
+
+    The last slope is where the dearest arm of the hull begins to pay; at half of it most queries go there.
+    """
+    try:
+        figures = fixed_arms(train_part)
+    except NothingToLearn:
+        return []
+    corners = figures.hull()
+    slopes = (np.diff(figures.accuracy[corners]) / np.diff(figures.energy_j[corners])).tolist()
+    return list(dict.fromkeys(float(f"{slope:.2g}") for slope in [*slopes, *(s / 2 for s in slopes[-1:])]))

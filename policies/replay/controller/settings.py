@@ -60,9 +60,7 @@ class Settings:
     unanswered: str = "exclude"
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("stage", STAGES), ("reward", REWARDS), ("estimator", ESTIMATORS), ("scale", SCALES), ("unanswered", UNANSWERED)
-        ):  # fmt: skip
+        for name, allowed in _CHOICES:
             if getattr(self, name) not in allowed:
                 raise ParametersInvalid(f"{name} is {getattr(self, name)!r}.", fix=f"use one of {', '.join(allowed)}")
         for name, low, high in _RANGES:
@@ -95,6 +93,13 @@ class Settings:
         return cls(**told)
 
 
+_CHOICES = (
+    ("stage", STAGES),
+    ("reward", REWARDS),
+    ("estimator", ESTIMATORS),
+    ("scale", SCALES),
+    ("unanswered", UNANSWERED),
+)
 _RANGES = (
     *(("lam", 0, 1000), ("lam_supervised", 0, 1000), ("per_s", 0, 1e6), ("per_w", 0, 1e6), ("beta", 0, 1000)),
     *(("group", 2, 4096), ("clip", 0.001, 10), ("epochs", 1, 100), ("steps", 1, 1_000_000), ("batch", 1, 10_000_000)),
