@@ -16,7 +16,8 @@ from warehouse.clock import utcnow
 
 _ROOT = Path(__file__).resolve().parents[1]
 NAMES = (
-    "startup", "catalog_import", "pages", "sampler", "power_import", "dcgm_parse", "spendlogs", "replay", "fleet", "proof",
+    "startup", "catalog_import", "pages", "sampler", "power_import", "dcgm_parse", "spendlogs", "replay", "fleet",
+    "proof",
 )  # fmt: skip
 
 
