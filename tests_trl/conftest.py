@@ -91,7 +91,7 @@ def quick(weights: Path, **changes: Any) -> TrainSettings:
         "sft_batch": 8,
         "sft_accumulation": 1,
         "rl_steps": 0,
-        "rl_learning_rate": 2e-3,
+        "rl_learning_rate": 4e-3,
         "rl_group": 8,
         "rl_queries": 4,
         "rl_max_tokens": 3,

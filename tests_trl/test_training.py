@@ -86,7 +86,7 @@ def test_a_router_refuses_the_queries_that_it_was_trained_on(supervised: Trained
 
 @pytest.fixture(scope="module")
 def grpo(warm: Trained, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    return reinforced(warm, tmp_path_factory.mktemp("runs") / "grpo", rl_steps=60)
+    return reinforced(warm, tmp_path_factory.mktemp("runs") / "grpo", rl_steps=30)
 
 
 def test_reinforcement_raises_the_reward_of_rollouts_and_of_queries_it_has_not_seen(
@@ -99,7 +99,7 @@ def test_reinforcement_raises_the_reward_of_rollouts_and_of_queries_it_has_not_s
 
 def test_rollouts_that_name_no_arm_are_counted(grpo: Trained) -> None:
     counts = grpo.manifest["stages"]["grpo"]["counts"]
-    assert counts["completions"] == 60 * 8 * 4
+    assert counts["completions"] == 30 * 8 * 4
     assert counts["missing"] == 0
     share = np.mean(grpo.figures("grpo", "unparsable"))
     assert counts["unparsable"] == pytest.approx(share * counts["completions"])
@@ -109,7 +109,7 @@ def test_rollouts_that_name_no_arm_are_counted(grpo: Trained) -> None:
 def test_a_penalty_on_divergence_keeps_the_policy_near_its_warm_start(
     warm: Trained, grpo: Trained, tmp_path: Path
 ) -> None:
-    held = reinforced(warm, tmp_path / "kl", rl_steps=60, beta=5.0)
+    held = reinforced(warm, tmp_path / "kl", rl_steps=30, beta=5.0)
     start = probabilities(warm.out)
 
     def divergence(run: Trained) -> float:
@@ -117,7 +117,7 @@ def test_a_penalty_on_divergence_keeps_the_policy_near_its_warm_start(
         return float((p * np.log(p / start)).sum(axis=1).mean())
 
     assert divergence(held) < divergence(grpo) / 4
-    assert len(held.figures("grpo", "kl")) == 60, "KL-GRPO logs its divergence"
+    assert len(held.figures("grpo", "kl")) == 30, "KL-GRPO logs its divergence"
     assert grpo.figures("grpo", "kl") == [], "GRPO has no reference to diverge from"
 
 
