@@ -55,11 +55,12 @@ class Cells:
         sound, rejects = refused_rows(rows, self._checks, ("query_id", "arm"))
         rejects += refused_fields(sound, ("query_id", "arm"))
         self._one_class(sound)
+        model = pl.col("model").fill_null(pl.col("arm"))
         return Parsed(
             primary="core.outcome",
             tables={
                 "core.outcome": sound.select(_OUTCOME),
-                "core.arm": _fitted("core.arm", sound.select(_ARM).unique(maintain_order=True)),
+                "core.arm": _fitted("core.arm", sound.select(_ARM).with_columns(model).unique(maintain_order=True)),
                 "core.query": query_rows(sound),
             },
             rows_in=told.height,
@@ -107,7 +108,7 @@ def typed(about: Stream, told: pl.DataFrame, factors: Mapping[str, float]) -> pl
         pl.when(pl.col("answered").str.to_lowercase().is_in(_TRUE)).then(True)
         .when(pl.col("answered").str.to_lowercase().is_in(_FALSE)).then(False).alias("answered"),
         *(pl.when(pl.col(name).str.len_bytes() <= longest).then(pl.col(name)) for name, longest in _LONGEST.items()),
-    ).with_columns(pl.col("model").fill_null(pl.col("arm")))  # fmt: skip
+    )  # fmt: skip
 
 
 def _quantity(name: str, factor: float) -> pl.Expr:

@@ -17,6 +17,7 @@ import polars as pl
 
 from ingest.base import Reject
 from ingest.errors import PayloadError
+from ingest.fields import plain_json
 from ingest.settle import Settled
 from warehouse.engine import Transaction
 
@@ -76,6 +77,7 @@ def _reject(row: dict[str, object], *, whole: bool, alone: bool) -> Reject:
         natural_key=f"{row['dataset']} / {row['query_id']}",
         field="split" if whole else "text",
         value=str(row["told"]),
+        raw=plain_json({name: row[name] for name in ("dataset", "query_id")}),
         whole_row=whole,
     )
 
@@ -99,6 +101,7 @@ def _known_arms(tx: Transaction, staged: str) -> Settled:
                 f"arm is unknown in the data set {dataset}: {hint}",
                 natural_key=f"{dataset} / {arm}",
                 field="arm",
+                raw=plain_json({"dataset": dataset, "arm": arm}),
                 value=arm,
             )
             for dataset, arm in unknown.iter_rows()
