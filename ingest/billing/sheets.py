@@ -202,7 +202,8 @@ def _csv_chunks(about: Stream, reader: Any, text: _Utf8, misfits: list[Misfit]) 
         wrong = {m.row_no for m in misfits[told:]}
         frame = pl.DataFrame(pl.from_arrow(pa.Table.from_batches(batches)))
         row_nos: list[int] = []
-        while len(row_nos) < frame.height:
+        height = frame.height
+        while len(row_nos) < height:
             if at not in wrong:
                 row_nos.append(at)
             at += 1
@@ -269,8 +270,10 @@ def _as_text(column: Any) -> Any:
         column = column.dictionary_decode()
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    if column.type in _TEXT:
+    if column.type in _TEXT or pa.types.is_integer(column.type):
         return column.cast(pa.string())
+    if pa.types.is_floating(column.type):  # the shortest text that is this very number, as repr has it
+        return pl.Series(column.cast(pa.float64())).cast(pl.String)
     return [None if value is None else _plain(value) for value in column.to_pylist()]
 
 
