@@ -159,3 +159,67 @@ def report(
             written = client.call("replay.choices", {"id": told["id"], "path": str(choices.absolute())})
             told["choices_file"] = written
     out.document(told) if json_ else printing.report(told)
+
+
+@replay.command("train")
+def train(
+    dataset: Dataset,
+    stage: Annotated[str, typer.Option(help="sft, grpo or kl-grpo.")] = "grpo",
+    reward: Annotated[str, typer.Option(help="gated (by energy rank) or joules.")] = "gated",
+    lambda_: Annotated[
+        float | None, typer.Option("--lambda", help="Weight of energy in the reward: of its rank, or per joule.", min=0)
+    ] = None,
+    beta: Annotated[float, typer.Option(help="Weight of the distance to the supervised policy, for kl-grpo.")] = 0.05,
+    steps: Annotated[int, typer.Option(help="At most so many steps per stage.", min=1)] = 400,
+    hidden: Annotated[int, typer.Option(help="Units of a hidden layer; 0: linear.", min=0)] = 0,
+    gpu: Annotated[str | None, typer.Option(help="GPU whose measured J per token are used.")] = None,
+    batch: Annotated[float | None, typer.Option(help="Concurrent requests of the backend.", min=0)] = None,
+    embedder: Annotated[str | None, typer.Option(help="wordllama (default), tfidf-svd, minilm or none.")] = None,
+    embeddings: Annotated[Path | None, typer.Option(help="File of embeddings, as for `replay run`.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of split and training.", min=0)] = 0,
+    arms: Annotated[list[str] | None, typer.Option(help="Only these arms; repeat, or separate by commas.")] = None,
+    benchmark: Annotated[list[str] | None, typer.Option(help="Only these benchmarks; repeat.")] = None,
+    split: Annotated[str, typer.Option(help="Held-out part: auto, hash or permutation.")] = "auto",
+    test_share: Annotated[float, typer.Option(help="Share of the queries that is held out.")] = 0.3,
+    leaked: Annotated[str, typer.Option(help="Training queries with a held-out text: refuse or drop.")] = "refuse",
+    nearest: Annotated[bool, typer.Option("--nearest-batch", help="Take the nearest measured batch.")] = False,
+    power_w: Annotated[
+        float | None, typer.Option("--machine-power-w", help="Power of this machine while it trains.", min=0)
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Train the learned controller and keep it; replay it as the policy trained:ID. Ctrl+C keeps nothing."""
+    params = {
+        "dataset": dataset,
+        "stage": stage,
+        "reward": reward,
+        "lam": lambda_,
+        "beta": beta,
+        "steps": steps,
+        "hidden": hidden,
+        "gpu": gpu,
+        "batch": batch,
+        "embedder": embedder,
+        "embeddings": None if embeddings is None else str(embeddings.absolute()),
+        "seed": seed,
+        "arms": [name for given in arms or [] for name in given.split(",") if name],
+        "benchmarks": benchmark or [],
+        "split": split,
+        "test_share": test_share,
+        "leaked": leaked,
+        "batch_mode": "nearest" if nearest else "interpolate",
+        "machine_power_w": power_w,
+    }
+    told = _watch("replay.train", params, json_)
+    out.document(told) if json_ else printing.trained(told)
+
+
+@replay.command("trained")
+def trained(
+    dataset: Annotated[str | None, typer.Option(help="Only of this data set.")] = None,
+    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    json_: Json = False,
+) -> None:
+    """List the trained controllers, newest first."""
+    told = _ask("replay.trained", {"dataset": dataset, "limit": limit})
+    out.document(told) if json_ else printing.controllers(told)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.deps import BEARER, Called
 from app.api.problems import DOCUMENTED
 from app.operations.replay import RunParams
+from app.operations.replay_train import TrainParams
 
 router = APIRouter(prefix="/v1/replay", tags=["replay"], dependencies=[BEARER], responses=DOCUMENTED)
 RunId = Annotated[str, Path(description="Run id, or its first characters (8 or more).", max_length=64)]
@@ -63,6 +64,20 @@ def read_choices(
 def read_newest(caller: Called, dataset: str | None = None) -> dict[str, Any]:
     """The report of the newest run, of `dataset` where named; of published points also without a run."""
     return caller.call("replay.report", {"dataset": dataset})
+
+
+@router.post("/train")
+def train(caller: Called, body: TrainParams) -> dict[str, Any]:
+    """Train the learned controller and keep it. It takes as long as it takes."""
+    return caller.call("replay.train", body.model_dump(mode="json"))
+
+
+@router.get("/trained")
+def list_trained(
+    caller: Called, dataset: str | None = None, limit: Annotated[int, Query(ge=1, le=1000)] = 50
+) -> dict[str, Any]:
+    """List the trained controllers, newest first."""
+    return caller.call("replay.trained", {"dataset": dataset, "limit": limit})
 
 
 @router.get("/progress")

@@ -14,6 +14,7 @@ from app.operations import Actor, NoParams, Params, operation
 from app.operations.plain import plain, plain_rows
 from app.policy_errors import policy_errors
 from app.replay import export, progress, publications, runs, store
+from app.replay.stored_policies import LANGUAGE
 from policies.replay.datasets import datasets as outcome_datasets
 from policies.replay.reward import LAMBDA_REINFORCED
 from warehouse.clock import utcnow
@@ -81,9 +82,12 @@ class RunParams(Params):
 @operation("replay.run", scope="operator", params=RunParams)
 def run(desk: Desk, actor: Actor, params: RunParams) -> dict[str, Any]:
     """Replay policies on a data set and store what came of it."""
-    if params.embeddings is not None and not actor.may("local"):
+    if not actor.may("local") and (
+        params.embeddings is not None or any(p.startswith(LANGUAGE) for p in params.policies)
+    ):
         raise Forbidden(
-            "Only the local user may name a file of embeddings.", fix="use an embedder, or run it on this machine"
+            "Only the local user may name a file of embeddings or a folder of weights.",
+            fix="use an embedder, or run it on this machine",
         )
     with policy_errors(), progress.running(desk, params.task) as running:
         return runs.run(desk, actor, params, running)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -66,10 +66,10 @@ def entry(
     seconds: float | None = None if np.isnan(route_s) else route_s
     if seconds is not None and about.needs_embeddings:
         seconds = None if head.embedding_s is None else seconds + head.embedding_s
+    told = notes or {}
     training = None
     if about.deployable and about.family not in _TRIVIAL and not np.isnan(fit_s):
-        joules = None if power is None else power * fit_s
-        training = Training(joules, None if joules is None else EvidenceClass.MODELED, fit_s)
+        training = _training(told, float(told.get("training_s", fit_s)), power)
     return Entry(
         about=about,
         choices=choices,
@@ -80,8 +80,19 @@ def entry(
         routing_s=seconds,
         routing_j=None if power is None or seconds is None else power * seconds,
         training=training,
-        notes=notes or {},
+        notes=told,
     )
+
+
+def _training(told: Mapping[str, Any], seconds: float, power_w: float | None) -> Training:
+    """What training cost: as a policy that was trained before tells it, else declared power x the time to fit."""
+    joules = told.get("training_energy_j")
+    cls = told.get("training_energy_evidence_class") or told.get("training_energy_class")
+    if joules is not None and cls is not None:
+        return Training(float(joules), EvidenceClass(cls), seconds)
+    if power_w is None:
+        return Training(seconds=seconds)
+    return Training(power_w * seconds, EvidenceClass.MODELED, seconds)
 
 
 def version(about: About, seed: int) -> store.Version:

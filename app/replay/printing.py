@@ -145,3 +145,44 @@ def _adds_up(told: Mapping[str, Any]) -> None:
             for c in checks
         ],
     )  # fmt: skip
+
+
+def trained(told: Mapping[str, Any]) -> None:
+    """What a training came to."""
+    spent = "" if told["training_energy_j"] is None else f", {told['training_energy_j']:.4g} J {_MARKS['modeled']}"
+    out.line(
+        f"trained:{told['id'][:12]}  {told['name']} on {told['n_train']} queries of {told['dataset']} in "
+        f"{told['training_s']:.1f} s{spent}{'' if told['stored'] else '; the same controller was kept before'}"
+    )
+    if told["collapsed"]:
+        out.line("△ collapsed: it all but stopped to choose")
+    held, against = told["held_out"], told["against"]
+    if held is not None and held["accuracy"] is not None:
+        cls = told["evidence_class"]
+        joules = held["energy_j_per_query"]
+        energy = "joules unknown" if joules is None else f"{joules:.4g} J {_MARKS[cls]} per query"
+        out.line(f"held out: accuracy {held['accuracy']:.3f}, {energy}, on {told['n_test']} queries")
+        mix = ", ".join(f"{share:.1%} {arm}" for arm, share in held["mix"].items())
+        out.line(f"selection: {mix}")
+    if against is not None and against["paired"]["accuracy_difference"][0] is not None:
+        diff, ratio = against["paired"]["accuracy_difference"], against["paired"]["energy_ratio"]
+        parts = f"{100 * diff[0]:+.1f} points [{100 * diff[1]:.1f}, {100 * diff[2]:.1f}]"
+        if ratio[0] is not None:
+            parts += f", {ratio[0]:.3g} [{ratio[1]:.3g}, {ratio[2]:.3g}] times the joules"
+        out.line(f"against always-{against['arm']}: {parts}")
+        if against["break_even_queries"] is not None:
+            out.line(f"training has paid for itself after {against['break_even_queries']:.4g} queries")
+
+
+def controllers(told: Mapping[str, Any]) -> None:
+    if not told["trained"]:
+        out.line("no controller is trained: train one with `joulebook replay train --dataset NAME`")
+        return
+    out.grid(
+        ["policy", "name", "data set", "train", "trained", "s", "J", "embedder", "by"],
+        [
+            [f"trained:{t['id'][:12]}", t["name"], t["dataset"], t["n_train"], t["trained_at"], t["training_s"],
+             t["training_energy_j"], t["embedder"], t["actor"]]
+            for t in told["trained"]
+        ],
+    )  # fmt: skip

@@ -17,6 +17,7 @@ from app.replay.conditions import common_arms, conditions, load_options
 from app.replay.described import Head, condition_words, entry, finished, source_of, version
 from app.replay.embedded import embedded
 from app.replay.progress import Progress
+from app.replay.stored_policies import stored
 from policies.replay.decide import Decided, decide, diagnose, hash_of
 from policies.replay.load import LoadNotes, load_table
 from policies.replay.policy import Diagnostic, Policy
@@ -25,6 +26,7 @@ from policies.replay.report_policy import Entry
 from policies.replay.routers.registry import roster
 from policies.replay.table import Condition, OutcomeTable
 from warehouse.clock import utcnow
+from warehouse.engine import Warehouse
 from warehouse.ids import content_hash, uuid7
 from warehouse.snapshots import Snapshot, snapshot
 from warehouse.staging import Staging
@@ -59,7 +61,7 @@ def run(desk: Desk, actor: Actor, params: RunParams, progress: Progress) -> dict
         elif streamed.wanted(snap, params):
             made = _in_portions(desk, snap, actor, params, progress, run_id)
         else:
-            made = _in_memory(snap, actor, params, progress)
+            made = _in_memory(desk, snap, actor, params, progress)
     progress.step("storing")
     try:
         store.write(
@@ -132,7 +134,7 @@ def _published(snap: Snapshot, actor: Actor, dataset: str, progress: Progress) -
     return _Made([made], [], publications.source_of(told))
 
 
-def _in_memory(snap: Snapshot, actor: Actor, params: RunParams, progress: Progress) -> _Made:
+def _in_memory(desk: Desk, snap: Snapshot, actor: Actor, params: RunParams, progress: Progress) -> _Made:
     started, asked = utcnow(), conditions(params)
     arms, words = common_arms(snap, params, asked)
     progress.step("reading outcomes", 0, STEPS_PER_BLOCK * len(asked))
@@ -140,7 +142,7 @@ def _in_memory(snap: Snapshot, actor: Actor, params: RunParams, progress: Progre
     progress.step("embedding")
     made = embedded(table, params.embedder, params.embeddings)
     table = made.table
-    policies = _roster(table, params)
+    policies = _roster(desk.warehouse, table, params)
     total = len(policies) + STEPS_PER_BLOCK * len(asked)
     done = iter(range(total))
 
@@ -191,7 +193,9 @@ def _in_memory(snap: Snapshot, actor: Actor, params: RunParams, progress: Progre
 def _in_portions(desk: Desk, snap: Snapshot, actor: Actor, params: RunParams, progress: Progress, run_id: str) -> _Made:
     started, asked = utcnow(), conditions(params)
     arms, words = common_arms(snap, params, asked)
-    shared = streamed.fit(snap, params, asked[0], arms, lambda sample: _roster(sample, params), progress)
+    shared = streamed.fit(
+        snap, params, asked[0], arms, lambda sample: _roster(desk.warehouse, sample, params), progress
+    )
     embedder = None if params.embedder in (None, "none") else params.embedder
     note = "" if embedder else "nothing is embedded unless an embedder is named, because the table is read in portions"
     head = Head(params, started, snap.as_of, actor.name, embedder, note, None, [*words, *shared.words], shared.absent)
@@ -236,13 +240,16 @@ def _some(decided: Sequence[Any], head: Head) -> None:
         )
 
 
-def _roster(table: OutcomeTable, params: RunParams) -> list[Policy | Diagnostic]:
+def _roster(warehouse: Warehouse, table: OutcomeTable, params: RunParams) -> list[Policy | Diagnostic]:
     """The policies asked for, each once; `default` stands for the default roster. Every fixed arm is always there.
 
     The learned controller has weights of its own: they weigh an energy rank, the others weigh joules.
     """
     found: dict[str, Policy | Diagnostic] = {}
     for name in ("fixed", *(params.policies or [DEFAULT])):
+        if (kept := stored(warehouse, name)) is not None:
+            found.setdefault(kept.about.name, kept)
+            continue
         lambdas = params.rank_lambdas if name == LEARNED else params.lambdas
         names = None if name == DEFAULT else [name]
         for policy in roster(table, names, lambdas=lambdas or None, seed=params.seed):
