@@ -79,7 +79,7 @@ def two_kinds(n: int = 60, seed: int = 0, **more: Any) -> OutcomeTable:
 
 
 def graded(n: int = 400, seed: int = 0) -> OutcomeTable:
-    """Queries of every hardness 0..1, told by the length of the text and by the embedding; b is right 19 of 20 times."""
+    """Queries of every hardness 0..1, told by the text's length and the embedding; b is right 19 of 20 times."""
     rng = np.random.default_rng(seed)
     hard = rng.uniform(size=n)
     correct = np.column_stack([rng.uniform(size=n) > hard, rng.uniform(size=n) < 0.95]).astype(np.float64)
