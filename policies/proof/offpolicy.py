@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from policies.proof.checked import Floats, Interval, same_length, vector, z_two_sided
 from policies.proof.errors import LengthsDiffer, NoData, ValuesInvalid
+from policies.proof.evidence import Ready
 from policies.proof.intervals import ratio_delta
 
 MIN_ESS = 100.0
@@ -237,6 +238,29 @@ def ratio_off_policy(
         return None, (0.0, math.inf), found
     value = float((w @ e / (w @ s)) / (e.sum() / s.sum()))
     return value, ratio_delta(w * e, w * s, e, s, confidence), found
+
+
+def ready_rate(evaluation: Evaluation, method: str = "snips") -> Ready:
+    """The gain of the target over the logged policy, for the gate's `success` or `over_slo`.
+
+    Not identifiable where the log is not, where that estimator was not run, or where clipping decides the value.
+    """
+    found, n = evaluation.estimate(method), evaluation.overlap.n
+    if found is None or evaluation.sensitive:
+        unsure = "clipping or the estimator decides the value" if found else f"no {method} estimate"
+        why = evaluation.overlap.why or unsure
+        return Ready(None, -1.0, 1.0, n, method, "off_policy", identifiable=False, why=why)
+    return Ready(found.gain, found.gain_low, found.gain_high, n, method, "off_policy")
+
+
+def ready_ratio(
+    logged: Logged, amounts: npt.ArrayLike, success: npt.ArrayLike, evidence_class: str, confidence: float = 0.95
+) -> Ready:
+    """`ratio_off_policy` for the gate's `energy`, `usd` or `carbon`; evidence_class: that of the logged amounts."""
+    value, (low, high), found = ratio_off_policy(logged, amounts, success, confidence)
+    told = value is not None
+    why = "" if told else found.why or "a total is 0"
+    return Ready(value, low, high, found.n, "self-normalised weights", evidence_class, identifiable=told, why=why)
 
 
 def cross_fitted(

@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 from policies.proof import errors
-from policies.proof.offpolicy import Logged, cross_fitted, evaluate, overlap, ratio_off_policy
+from policies.proof.evidence import Evidence
+from policies.proof.gate import Ruling, judge
+from policies.proof.margins import Margins, OutcomeKind
+from policies.proof.offpolicy import (
+    Logged,
+    cross_fitted,
+    evaluate,
+    overlap,
+    ratio_off_policy,
+    ready_rate,
+    ready_ratio,
+)
 
 ARMS = 3
 CONTEXTS = 4
@@ -152,6 +163,24 @@ def test_clipping_that_moves_the_value_is_told() -> None:
     assert by_cap[2.0] < by_cap[10.0] < by_cap[20.0] < by_cap[50.0]
     assert by_cap[50.0] == pytest.approx(0.4, abs=0.05)
     assert found.sensitive
+
+
+def test_the_gate_takes_what_is_identifiable_and_nothing_else() -> None:
+    d = draw(20_000, 0)
+    logged, amounts = d["logged"], (d["energy"], d["success"])
+    rate, ratio = ready_rate(evaluate(logged, d["success"])), ready_ratio(logged, *amounts, "allocated")
+    ready = {"success": rate, "energy": ratio, "usd": ratio, "carbon": ratio}
+    assert rate.identifiable and ratio.identifiable and ratio.evidence_class == "allocated"
+    margins = Margins(planned_n=10_000, weakest_kind=OutcomeKind.OFF_POLICY, constraints=())
+    verdict = judge(Evidence("off_policy", ready=ready), margins)
+    assert verdict.verdict is Ruling.PASS, verdict.words
+    n = 5_000
+    fixed = Logged(np.zeros(n, dtype=int), np.ones(n), np.tile([0.5, 0.5], (n, 1)))
+    blind = ready_rate(evaluate(fixed, np.ones(n))), ready_ratio(fixed, np.ones(n), np.ones(n), "allocated")
+    assert [r.identifiable for r in blind] == [False, False]
+    verdict = judge(Evidence("off_policy", ready=ready | {"success": blind[0]}), margins)
+    assert verdict.verdict is Ruling.INCONCLUSIVE and "deterministic" in verdict.words
+    assert not ready_rate(evaluate(logged, d["success"]), "dr").identifiable
 
 
 def test_a_prediction_never_uses_its_own_row() -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -128,6 +129,16 @@ def test_independent_samples_follow_welch_on_the_logarithm() -> None:
     assert (low, high) == pytest.approx((ratio * math.exp(-half), ratio * math.exp(half)), rel=1e-3)
     assert ratio_independent(e1[:1], [1], e0, s0) == (0.0, math.inf)
     assert ratio_independent([2.0, 2.0], [1, 1], [4.0, 4.0], [1, 1]) == (0.5, 0.5)
+
+
+def test_independent_samples_follow_tea_tasting() -> None:
+    """Its ratio of means is unpaired: the delta method on the logarithm with Welch's degrees of freedom."""
+    tea_tasting = pytest.importorskip("tea_tasting", reason="tea-tasting is not installed")
+    e1, s1, e0, s0 = sample()
+    table = pl.DataFrame({"variant": [1] * 600 + [0] * 600, "e": np.r_[e1, e0], "s": np.r_[s1, s0]})
+    theirs = tea_tasting.Experiment(r=tea_tasting.RatioOfMeans("e", "s")).analyze(table)["r"]
+    expected = 1 + theirs.rel_effect_size_ci_lower, 1 + theirs.rel_effect_size_ci_upper
+    assert ratio_independent(e1, s1, e0, s0) == pytest.approx(expected, rel=2e-3)
 
 
 def test_fieller_of_a_ratio_meets_the_delta_method_where_successes_are_many() -> None:
