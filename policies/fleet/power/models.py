@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
@@ -233,7 +233,8 @@ def power_model(data: Mapping[str, Any]) -> PowerModel:
     for name, field in names.items():
         if name not in given and field.default is not None:
             raise ProfileIncomplete(f"{name} is missing from a {form.form} model.", fix=f"declare {name}")
-    return form(**given)
+    make: Callable[..., PowerModel] = form
+    return make(**given)
 
 
 def _finite(model: PowerModel) -> None:
