@@ -89,7 +89,7 @@ def roster(
     joules per query of the most accurate fixed arm. The mixing hull is run at that same budget.
     Raises PolicyUnknown for a name that no family answers to, ArmUnknown, ParametersInvalid.
     """
-    builder = _Builder(table, _points(table, lambdas), lambdas, seed, outputs)
+    builder = _Builder(table, _points(table, lambdas), seed, outputs)
     found: dict[str, Either] = {}
     for name in DEFAULT if names is None else names:
         for policy in builder.build(name, asked=names is not None):
@@ -108,7 +108,6 @@ def _points(table: OutcomeTable, lambdas: Sequence[float] | None) -> list[Point]
 class _Builder:
     table: OutcomeTable
     points: list[Point]
-    lambdas: Sequence[float] | None
     seed: int
     outputs: Outputs | None
 
@@ -229,7 +228,7 @@ class _Builder:
         return [StrongWeak(strong, weak, point=point) for point in points]
 
     def _learned(self) -> list[Either]:
-        """The policies of the learned controller, where this installation has it."""
+        """The learned controller at lambdas of its own: they weigh ranks of energy in a reward, not joules."""
         try:
             controller = importlib.import_module(LEARNED)
         except ModuleNotFoundError as error:
@@ -238,7 +237,7 @@ class _Builder:
             raise PolicyUnknown(
                 "This installation has no learned controller.", fix=f"use one of {_allowed(learned=False)}"
             ) from None
-        found: list[Either] = controller.policies(self.table, lambdas=self.lambdas, seed=self.seed)
+        found: list[Either] = controller.policies(self.table, seed=self.seed)
         return found
 
 

@@ -63,7 +63,7 @@ class _Model:
         raw = raw_features(train.queries)
         self.scale = Scale.of(raw)
         self.embedding_scale = Scale.of(embeddings_of(train.queries, name)) if embeddings else None
-        design = self._design(train.queries)
+        design = self._design(train.queries, raw)
         self.hardness = _pooled_score(design, train.correct, seed)
         log_j = np.log(train.energy_j)
         self.length = _pooled_energy(design, log_j, seed) if has_energy(train) else None
@@ -80,7 +80,7 @@ class _Model:
         self._train_kind = kind
 
     def predict(self, queries: Queries) -> Prediction:
-        design = self._design(queries)
+        design = self._design(queries, raw_features(queries))
         traits = [design @ self.hardness.weights] + ([design @ self.length.weights] if self.length else [])
         return self._respond(self._arm_design(queries, traits), positions(queries.benchmarks, self.benchmarks))
 
@@ -95,8 +95,8 @@ class _Model:
             energy_j = np.exp(arms @ self.energy_weights) * self.smear[kind]
         return masked(1.0 - score, energy_j, self.usable)
 
-    def _design(self, queries: Queries) -> Floats:
-        parts = [self.scale.apply(raw_features(queries)), one_hot(queries.benchmarks, self.benchmarks)]
+    def _design(self, queries: Queries, raw: Floats) -> Floats:
+        parts = [self.scale.apply(raw), one_hot(queries.benchmarks, self.benchmarks)]
         if self.embedding_scale is not None:
             scaled = self.embedding_scale.apply(embeddings_of(queries, self.name))
             parts.append(scaled / 4.0)  # so that D embedding columns do not outweigh some thirty counts

@@ -125,7 +125,7 @@ class TestLearned:
         return module
 
     def test_it_comes_from_the_controller(self, controller: ModuleType) -> None:
-        controller.policies = lambda table, lambdas, seed: [FixedArm("b")]  # type: ignore[attr-defined]
+        controller.policies = lambda table, *, seed: [FixedArm("b")]  # type: ignore[attr-defined]
         assert names("learned") == ["always-b"]
 
     def test_an_installation_without_it_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
