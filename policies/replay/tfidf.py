@@ -1,7 +1,9 @@
 """TF-IDF of words and a truncated SVD (latent semantic analysis), fitted on training texts only.
 
 Weights: (1 + ln tf) x (ln((1 + n) / (1 + df)) + 1), rows L2-normalised; a word must stand in two training texts.
-Embedding: row x V, where U S V^T is the SVD of the training rows; L2-normalised.
+Embedding: row x V, where U S V^T is the SVD of the training rows; L2-normalised. Where the matrix is larger than the
+rank asked for, the SVD is that of a subspace found by randomised power iteration (N. Halko, P. Martinsson, J. Tropp,
+SIAM Review 53, 2011, algorithm 4.4) with a fixed seed: ARPACK restarts at random and differs from run to run.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import svds
 
 from policies.replay.errors import NothingToLearn
 from policies.replay.table import Bools, Floats
@@ -21,6 +22,8 @@ from policies.replay.wordvectors import normalised
 _WORD = re.compile(r"\w+", re.UNICODE)
 _LEAST_DF = 2
 _MOST_WORDS = 50_000
+_OVERSAMPLED, _ROUNDS = 32, 3
+_LEAST_VALUE = 1e-9  # of the largest singular value
 
 
 def embed(texts: Sequence[str], train: Bools, dimensions: int) -> Floats:
@@ -37,12 +40,24 @@ def embed(texts: Sequence[str], train: Bools, dimensions: int) -> Floats:
         )
     matrix = _weighted(counts, {w: i for i, w in enumerate(words)}, df, rows.size)
     fitted = matrix[rows]
-    start = np.ones(min(fitted.shape)) / np.sqrt(min(fitted.shape))  # fixed, so that the result is the same each time
-    _, values, basis = svds(fitted, k=d, v0=start)
-    basis = basis[np.argsort(-values, kind="stable")]
+    values, basis = _svd(fitted, d)
+    basis = basis[: int((values > values.max() * _LEAST_VALUE).sum())]  # beyond the rank there is only rounding
     largest = np.abs(basis).argmax(axis=1)
-    basis *= np.sign(basis[np.arange(d), largest])[:, None]  # the sign of an axis is arbitrary: fix it
+    basis *= np.sign(basis[np.arange(len(basis)), largest])[:, None]  # the sign of an axis is arbitrary: fix it
     return normalised(np.asarray(matrix @ basis.T, dtype=np.float64))
+
+
+def _svd(matrix: sparse.csr_matrix, d: int) -> tuple[Floats, Floats]:
+    """The d largest singular values and their right vectors (d, words)."""
+    if min(matrix.shape) <= d + _OVERSAMPLED:
+        _, values, basis = np.linalg.svd(matrix.toarray(), full_matrices=False)
+        return values[:d], basis[:d]
+    found = np.random.default_rng(0).standard_normal((matrix.shape[1], d + _OVERSAMPLED))
+    for _ in range(_ROUNDS):
+        left, _ = np.linalg.qr(matrix @ found)
+        found, _ = np.linalg.qr(matrix.T @ left)
+    _, values, within = np.linalg.svd(matrix @ found, full_matrices=False)
+    return values[:d], (within @ found.T)[:d]
 
 
 def _weighted(counts: Sequence[Counter[str]], index: dict[str, int], df: Counter[str], n: int) -> sparse.csr_matrix:
