@@ -9,6 +9,7 @@ function of concurrency alone can hold it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -67,7 +68,7 @@ class ContextStudy:
 
     def __post_init__(self) -> None:
         contexts = [p.context_tokens for p in self.points]
-        if len(contexts) < 2 or any(b <= a for a, b in zip(contexts, contexts[1:], strict=False)):
+        if len(contexts) < 2 or any(b <= a for a, b in pairwise(contexts)):
             raise ProfileInvalid(f"the contexts of {self.name} do not rise.", fix="give two or more, sorted")
         figures = [(p.concurrency, p.output_tokens_per_s, p.board_w) for p in self.points]
         if not (np.isfinite(figures).all() and (np.asarray(figures) > 0).all()):
@@ -83,8 +84,10 @@ class ContextStudy:
             )
 
         def along(name: str) -> float:
-            values = np.log2([getattr(p, name) for p in self.points])
-            return float(2 ** np.interp(np.log2(context_tokens), np.log2(known), values))
+            values = [getattr(p, name) for p in self.points]
+            if context_tokens in known:  # as printed, without the rounding of a logarithm
+                return float(values[known.index(int(context_tokens))])
+            return float(2 ** np.interp(np.log2(context_tokens), np.log2(known), np.log2(values)))
 
         full, tokens_per_s = along("concurrency"), along("output_tokens_per_s")
         board_w = float(np.interp(np.log2(context_tokens), np.log2(known), [p.board_w for p in self.points]))

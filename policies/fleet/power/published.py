@@ -138,7 +138,7 @@ B200_8K = Profile(
     runtime="vllm",
     runtime_version="0.19.1",
     config_version="tp8, fp16",
-    notes=("the study itself measured 654.55 W per board with 439 requests, where the curve gives 606.2",),
+    notes=("the study itself measured 654.55 W per board with 439 requests, where the curve gives 606.3",),
 )
 
 PUBLISHED = {p.name: p for p in (H100, A100, A10G, B200_8K)}
