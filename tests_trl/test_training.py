@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.trl_training import load_policy, take_routers, train_router
+from app.trl_training import load_policy, train_router
+from policies.replay.decide import decide
 from policies.replay.errors import QueryLeaked, RouterInvalid, WeightsMissing
 from policies.replay.policy import HAND_BACK, Fitted
 from policies.replay.reward import rewards_of
@@ -70,10 +71,15 @@ def test_a_query_without_a_text_is_handed_back_and_its_neighbours_are_routed(sup
     assert with_gap[1:].tolist() == without[1:].tolist()
 
 
-def test_routers_are_taken_out_of_a_list_of_policies_by_their_prefix(supervised: Trained) -> None:
-    others, routers = take_routers(["knn-40", f"trl:{supervised.out}"], "cpu")
-    assert others == ["knn-40"]
-    assert [router.about.name for router in routers] == [f"trl:{supervised.out}"]
+def test_a_router_decides_among_the_policies_of_the_lab_before_outcomes_are_joined(supervised: Trained) -> None:
+    table = toy_table()
+    (router,) = decide([load_policy(supervised.out, "cpu")], table.train(), table.test(), 0)
+    assert router.about.name == f"trl:{supervised.out}"
+    assert router.route_s_per_query > 0
+    assert router.notes["training_energy_j"] is None
+    chosen = router.choices.arms
+    assert chosen is not None
+    assert table.test().correct[np.arange(len(chosen)), chosen].mean() > 0.9
 
 
 def test_a_router_refuses_the_queries_that_it_was_trained_on(supervised: Trained) -> None:

@@ -4,7 +4,7 @@ Model files are I/O, so this stands in `app`; what is pure is in `policies/repla
 before it is asked to train or to route. The rest of the desk calls what is listed here.
 """
 
-from app.trl_training.run import load_policy, take_routers, train_router
+from app.trl_training.run import load_policy, train_router
 from app.trl_training.settings import TrainSettings
 
-__all__ = ["TrainSettings", "load_policy", "take_routers", "train_router"]
+__all__ = ["TrainSettings", "load_policy", "train_router"]

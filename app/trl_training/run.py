@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from policies.replay.trl.data import TrainingSet
 from policies.replay.trl.router import TrainedRouter
 from warehouse.clock import iso, utcnow
 
-PREFIX = "trl:"
 _ACCOUNT = ("training_s", "training_energy_j", "training_energy_class", "training_energy_method")
 _FREE = {"device", "download", "log_steps"}  # may change when a run is resumed
 
@@ -168,13 +167,6 @@ def _quiet() -> None:
     logging.disable_progress_bar()
 
 
-def take_routers(names: Sequence[str], device: str = "auto") -> tuple[list[str], list[TrainedRouter]]:
-    """(the names that are none of ours, the routers of those that begin with `trl:`). Raises as `load_policy`."""
-    others = [name for name in names if not name.startswith(PREFIX)]
-    ours = [load_policy(Path(name.removeprefix(PREFIX)), device) for name in names if name.startswith(PREFIX)]
-    return others, ours
-
-
 def load_policy(directory: Path, device: str = "auto") -> TrainedRouter:
     """The policy `trl:<directory>`: a router's folder, or one of its checkpoints such as grpo/checkpoint-500.
 
@@ -186,7 +178,7 @@ def load_policy(directory: Path, device: str = "auto") -> TrainedRouter:
     found = locate(directory)
     manifest, settings = found.manifest, found.manifest["settings"]
     about = About(
-        name=f"{PREFIX}{directory}",
+        name=f"trl:{directory}",
         family="language model (TRL)",
         note="scores the label of each arm; its own energy is not in the answers' joules",
         parameters={
