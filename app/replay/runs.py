@@ -62,8 +62,8 @@ def run(desk: Desk, actor: Actor, params: RunParams, progress: Progress) -> dict
             made = _in_portions(desk, snap, actor, params, progress, run_id)
         else:
             made = _in_memory(desk, snap, actor, params, progress)
-    progress.step("storing")
     try:
+        progress.step("storing")
         store.write(
             desk.warehouse,
             run_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.replay import trainings
+from app.replay import trained_store
 from policies.replay.controller import Trained
 from policies.replay.errors import QueryLeaked
 from policies.replay.policy import About, Diagnostic, Policy
@@ -48,7 +48,7 @@ class Restored:
 def stored(warehouse: Warehouse, name: str) -> Policy | Diagnostic | None:
     """The stored policy `name` stands for, or None where it is no such name. Raises NotFound and RouterInvalid."""
     if name.startswith(TRAINED):
-        found = trainings.restored(warehouse, name.removeprefix(TRAINED))
+        found = trained_store.restored(warehouse, name.removeprefix(TRAINED))
         return Restored(f"{TRAINED}{found.trained_policy_id[:12]}", found)
     if name.startswith(LANGUAGE):
         from app.trl_training.run import load_policy  # torch, which is an extra, only where it is asked for
