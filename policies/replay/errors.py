@@ -19,6 +19,7 @@ PolicyError
     ├── RouterInvalid      a folder or file that holds no trained router, or not the one it says
     ├── PolicyUnknown      a policy name that no family answers to, or one name twice
     ├── BudgetUnreachable  a joule budget below what the cheapest routing of the training part takes
+    ├── RewardsIncomparable rewards of different weights, which are different measures
     └── OutputsMissing     a diagnostic that compares the arms' outputs, and the table has none
 """
 
@@ -100,4 +101,8 @@ class BudgetUnreachable(ReplayError):
 
 
 class OutputsMissing(ReplayError):
+    pass
+
+
+class RewardsIncomparable(ReplayError):
     pass

@@ -18,6 +18,7 @@ import polars as pl
 from policies.pareto import mixing_hull, non_dominated
 from policies.replay.errors import DatasetUnknown
 from policies.replay.indices import PUBLISHED, hypervolume
+from policies.replay.report_reward import by_weight
 from policies.replay.words import listed
 from warehouse.evidence import one_class
 from warehouse.ids import content_hash
@@ -105,6 +106,7 @@ def published_report(dataset: str, points: Sequence[Point], fixed_arms: Sequence
         "points": alone["points"],
         "by_benchmark": _by_benchmark([*points, *fixed_arms]),
         "adds_up": [check for p in points if (check := adds_up(p)) is not None],
+        "rewards_by_weight": by_weight({p.policy: p.reward for p in points if p.reward is not None}),
         "with_fixed_arms": None,
     }
     if fixed_arms:
@@ -152,6 +154,10 @@ def statements(points: Sequence[Point], fixed_arms: Sequence[Point], report: Map
         f"{len(on)} of {len(points)} points are non-dominated; hypervolume {report['hypervolume']:.4f} "
         f"(accuracy x J/query) against accuracy {ref['accuracy']:g} at {ref['energy_j']:g} J, {ref['version']}.",
     ]
+    weights = report["rewards_by_weight"]
+    if len(weights) > 1:
+        each = "; ".join(f"λe {weight}: {listed(names)}" for weight, names in weights.items())
+        said.append(f"Rewards of different weights are different measures and are not compared ({each}).")
     if not fixed_arms:
         return said
     both = report["with_fixed_arms"]

@@ -12,8 +12,9 @@ import pytest
 
 from ingest.base import Payload
 from ingest.sample.published import fixed_arms_document, parse, published_document
-from policies.replay.errors import DatasetUnknown
+from policies.replay.errors import DatasetUnknown, RewardsIncomparable
 from policies.replay.published import Point, adds_up, points_of, published_report
+from policies.replay.report_reward import ranked
 from warehouse.errors import IncomparableObservations
 
 
@@ -100,6 +101,16 @@ def test_what_is_untold_stays_untold(arms: list[Point], report: dict[str, Any]) 
     assert adds_up(arms[0])["covers_all"] is False  # type: ignore[index]
     (seven,) = (p for p in report["with_fixed_arms"]["points"] if p["policy"] == "Always-Qwen2.5-7B")
     assert seven["latency_s"] is seven["power_w_energy_over_time"] is None
+
+
+def test_rewards_of_other_weights_are_not_compared(report: dict[str, Any]) -> None:
+    weights = report["rewards_by_weight"]
+    assert {weight: len(names) for weight, names in weights.items()} == {"0.3": 1, "0.4": 3, "0.5": 1}
+    assert "step 1500" in weights["0.4"][0], "0.720 is the largest of its block"
+    assert any("are not compared" in s for s in report["statements"])
+    with pytest.raises(RewardsIncomparable, match=r"0\.3: b; 0\.4: a"):
+        ranked([("a", 0.4, 0.7), ("b", 0.3, 0.6)])
+    assert ranked([("a", 0.4, 0.5), ("b", 0.4, 0.6)]) == ["b", "a"]
 
 
 def test_points_of_two_evidence_classes_make_no_front(table_2: list[Point]) -> None:
