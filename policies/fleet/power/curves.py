@@ -47,7 +47,8 @@ def _sigmoid(p: Array, x: Array) -> Array:
 
 def _logistic(p: Array, x: Array) -> Array:
     """`p`: low, rise, k, x0. The rise is fitted instead of the upper asymptote, so that it cannot fall below."""
-    return p[0] + p[1] * _sigmoid(p, x)
+    out: Array = p[0] + p[1] * _sigmoid(p, x)
+    return out
 
 
 def _logistic_jacobian(p: Array, x: Array) -> Array:
@@ -84,7 +85,8 @@ def _line(s: Array, y: Array, w: Array) -> tuple[float, float]:
 
 
 def _linear(p: Array, x: Array) -> Array:
-    return p[0] + p[1] * x[:, 0]
+    out: Array = p[0] + p[1] * x[:, 0]
+    return out
 
 
 def _linear_jacobian(p: Array, x: Array) -> Array:
@@ -97,7 +99,8 @@ def _linear_start(x: Array, y: Array, w: Array) -> Array:
 
 
 def _iteration(p: Array, x: Array) -> Array:
-    return 1000.0 * x[:, 0] / (p[0] + p[1] * x[:, 1] * x[:, 0])
+    out: Array = 1000.0 * x[:, 0] / (p[0] + p[1] * x[:, 1] * x[:, 0])
+    return out
 
 
 def _iteration_jacobian(p: Array, x: Array) -> Array:

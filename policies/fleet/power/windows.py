@@ -8,6 +8,7 @@ metered windows and what its engines told over the same time make one together (
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -179,7 +180,7 @@ def _bound(row: dict[str, Any]) -> bool:
 def _window(row: dict[str, Any]) -> MeasuredWindow:
     config = row["config_version"]
     return MeasuredWindow(
-        observations=tuple(row["observations"]),
+        observations=tuple(json.loads(row["observations"])),
         binding=Binding(
             logical_model=row["logical_model"],
             hardware_model=row["hardware_model"],

@@ -1,7 +1,7 @@
 -- Windows of a replica's meter against what its engines told over the same time, one row per window of the engines.
 -- * energy: each metered window by the part of it that lies within; at least nine tenths of the time must be metered.
--- * concurrency: mean of the gauges at the start and at the end, added up over the engines; a frontend (engine '' beside
---   others) counts for all of them. A preemption, or an unknown engine, makes the window unknown.
+-- * concurrency: mean of the gauges at the start and at the end, added up over the engines; a frontend (engine ''
+--   beside others) counts for all of them. An engine that is unknown makes the window unknown.
 -- Parameters: as_of; model, hardware, provider (NULL: any).
 WITH energy AS (
   SELECT *, date_diff('microsecond', window_start_at, window_end_at) / 1e6 AS duration_s
@@ -49,8 +49,8 @@ WITH energy AS (
            provider
 )
 SELECT
-  j.observations, j.provider, j.model AS logical_model, j.model AS deployable_model,
-  CAST(NULL AS VARCHAR) AS deployable_version, j.hardware_model, j.hardware_count, j.meter_scope, j.runtime,
+  CAST(to_json(j.observations) AS VARCHAR) AS observations, j.provider, j.model AS logical_model,
+  j.model AS deployable_model, CAST(NULL AS VARCHAR) AS deployable_version, j.hardware_model, j.hardware_count, j.meter_scope, j.runtime,
   b.runtime_version, b.config_version, j.window_start_at, j.window_end_at, j.concurrency, j.power_w,
   j.output_tokens_per_s, j.context_tokens, j.relative_uncertainty, j.evidence_class,
   CASE WHEN list_contains(j.qualities, 'LOW') THEN 'LOW' WHEN list_contains(j.qualities, 'FAIR') THEN 'FAIR'

@@ -1,8 +1,8 @@
 -- Observations that tell their own concurrency, one row each. Power of all boards: energy over duration, else as the
 -- source tells it. Parameters: as_of; model, hardware, provider (NULL: any).
 SELECT
-  [observation_id] AS observations, provider, logical_model, deployable_model, deployable_version, hardware_model,
-  hardware_count, meter_scope, runtime, runtime_version, config_version, window_start_at, window_end_at, concurrency,
+  CAST(to_json([observation_id]) AS VARCHAR) AS observations, provider, logical_model, deployable_model,
+  deployable_version, hardware_model, hardware_count, meter_scope, runtime, runtime_version, config_version, window_start_at, window_end_at, concurrency,
   coalesce(
     CASE WHEN window_end_at > window_start_at
          THEN energy_gross_j / (date_diff('microsecond', window_start_at, window_end_at) / 1e6) END,
