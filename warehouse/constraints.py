@@ -64,6 +64,7 @@ KEYS: dict[str, tuple[tuple[str, ...], bool]] = {
     "core.shadow_decision": (("policy_id", "request_id"), False),
     "core.shadow_pair": (("pair_id", "source_id"), False),
     "core.gate_report": (("gate_id",), True),
+    "core.request_label": (("request_id", "source_id"), False),
     "ledger.event": (("seq",), True),
 }
 

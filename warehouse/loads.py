@@ -87,6 +87,7 @@ SPECS: dict[str, Spec] = {
     "core.shadow_decision": Spec(Mode.APPEND, ("policy_id", "request_id")),
     "core.shadow_pair": Spec(Mode.MERGE, ("pair_id", "source_id")),
     "core.gate_report": Spec(Mode.APPEND, ("gate_id",)),
+    "core.request_label": Spec(Mode.MERGE, ("request_id", "source_id")),
 }
 
 
