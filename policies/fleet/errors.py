@@ -11,6 +11,9 @@ PolicyError
     ├── CalibrationFailed    a fit that does not converge, or that its windows do not determine
     ├── WindowInvalid        a measured window without the figure that the fit needs
     ├── TraceInvalid         an empty or unsorted trace, lengths that are zero or not numbers
+    ├── TraceUnknown         a trace or a distribution of lengths that the warehouse does not hold
+    ├── QueueInvalid         rates, servers or quantiles that no queue can have
+    ├── SloUnreachable       an SLO that no number of instances meets
     ├── CapacityZero         a pool or fleet that cannot serve a single request
     ├── EligibleSetEmpty     no backend may serve the request
     └── ComparisonRefused    tokens per joule across models without control of quality
@@ -58,6 +61,18 @@ class WindowInvalid(FleetError):
 
 
 class TraceInvalid(FleetError):
+    pass
+
+
+class TraceUnknown(FleetError):
+    pass
+
+
+class QueueInvalid(FleetError):
+    pass
+
+
+class SloUnreachable(FleetError):
     pass
 
 
