@@ -81,8 +81,8 @@ def run(
         str, typer.Option(help="Training queries with the text of a held-out one: refuse or drop.")
     ] = "refuse",
     partial: Annotated[bool, typer.Option("--partial", help="Keep arms that do not know every query.")] = False,
-    nearest: Annotated[
-        bool, typer.Option("--nearest-batch", help="Take the nearest measured batch instead of a line between two.")
+    interpolate: Annotated[
+        bool, typer.Option("--interpolate-batch", help="Read between two measured batches instead of taking the nearest.")
     ] = False,
     edition: Annotated[str | None, typer.Option(help="Edition of the joules per token, v2 or v3.")] = None,
     evidence: Annotated[
@@ -123,7 +123,7 @@ def run(
         "test_share": test_share,
         "leaked": leaked,
         "keep_partial": partial,
-        "batch_mode": "nearest" if nearest else "interpolate",
+        "batch_mode": "interpolate" if interpolate else "nearest",
         "edition": edition,
         "evidence_class": evidence,
         "router_power_w": router_power_w,
@@ -182,7 +182,7 @@ def train(
     split: Annotated[str, typer.Option(help="Held-out part: auto, hash or permutation.")] = "auto",
     test_share: Annotated[float, typer.Option(help="Share of the queries that is held out.")] = 0.3,
     leaked: Annotated[str, typer.Option(help="Training queries with a held-out text: refuse or drop.")] = "refuse",
-    nearest: Annotated[bool, typer.Option("--nearest-batch", help="Take the nearest measured batch.")] = False,
+    interpolate: Annotated[bool, typer.Option("--interpolate-batch", help="Read between two measured batches.")] = False,
     power_w: Annotated[
         float | None, typer.Option("--machine-power-w", help="Power of this machine while it trains.", min=0)
     ] = None,
@@ -207,7 +207,7 @@ def train(
         "split": split,
         "test_share": test_share,
         "leaked": leaked,
-        "batch_mode": "nearest" if nearest else "interpolate",
+        "batch_mode": "interpolate" if interpolate else "nearest",
         "machine_power_w": power_w,
     }
     told = _watch("replay.train", params, json_)

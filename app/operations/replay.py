@@ -65,7 +65,7 @@ class RunParams(Params):
     leaked: Literal["refuse", "drop"] = "refuse"
     keep_partial: bool = False
     """Arms that do not know every query, too."""
-    batch_mode: Literal["interpolate", "nearest"] = "interpolate"
+    batch_mode: Literal["nearest", "interpolate"] = "nearest"
     edition: str | None = Field(None, max_length=20)
     """Edition of the benchmark of joules per token, v2 or v3; unset: the one that knows most arms."""
     evidence_class: EvidenceClass | None = None

@@ -6,7 +6,7 @@ per output token. The product is `calibrated`: a model fitted to measured window
 `interpolate`  between the two configurations around the asked batch, linear in log(batch) and log(J/token); the batch
                is the mean of concurrent requests. Never outside what was measured. Between the mean batch of the
                largest configuration and its limit (`max_num_seqs`) its own figure stands.
-`nearest`      the configuration whose batch limit is nearest, whatever the distance.
+`nearest`      the configuration whose batch limit is nearest, at most a factor of two away.
 
 Of the layouts (GPUs, parallelism, precision) that answer, the one with the fewest GPUs is taken, and chat workloads
 before any other. One edition answers for all arms: the one that knows most of them under the condition, then the
@@ -32,6 +32,7 @@ from warehouse.ids import content_hash
 from warehouse.snapshots import Snapshot
 
 MODES = ("interpolate", "nearest")
+_NEAREST = 2.0  # J/token falls about tenfold over the batches measured: farther away it is another load
 _TASKS = {"chat": 0, "lm-arena-chat": 0, "gpqa": 1, "code": 2, "sourcegraph-fim": 2}
 _EDITION = re.compile(r"\(([^,)]+)")
 _LIMIT = re.compile(r"\s*max_num_seqs (\d+)")
@@ -211,6 +212,8 @@ def _rate(arm: str, mine: Sequence[Configuration], batch: float, mode: str) -> R
     if mode == "nearest":
         curve = min(curves, key=lambda points: min(abs(c.limit - batch) for c in points))
         used = [min(curve, key=lambda c: (abs(c.limit - batch), c.limit))]
+        if not 1 / _NEAREST <= used[0].limit / batch <= _NEAREST:
+            return None
         return _made(arm, curve, used, used[0].j_per_token, used[0].s_per_token)
     covering = [points for points in curves if _range(points)[0] <= batch <= _range(points)[1]]
     return _interpolated(arm, covering[0], batch) if covering else None

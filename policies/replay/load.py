@@ -91,7 +91,7 @@ def load_table(
     split: str = "auto",
     leaked: str = "refuse",
     keep_partial: bool = False,
-    batch_mode: str = "interpolate",
+    batch_mode: str = "nearest",
     edition: str | None = None,
     evidence_class: EvidenceClass | None = None,
     carbon: Mapping[str, Any] | None = None,
@@ -102,9 +102,9 @@ def load_table(
     condition      GPU and batch make calibrated energy; zone and hour an intensity; None: what the cells tell
     arms           default: all arms that know every query, where that leaves two; else all that know any
     keep_partial   keep every arm with a cell; what it does not know stays NaN
-    split          auto (the source's own, else hash), hash, permutation; see `policies.replay.split`
+    split          auto (the source's own, else permutation), hash, permutation; see `policies.replay.split`
     leaked         refuse, or drop training queries whose text is held out, too
-    batch_mode     interpolate or nearest; edition v2 or v3; see `policies.replay.energy_join`
+    batch_mode     nearest or interpolate; edition v2 or v3; see `policies.replay.energy_join`
     evidence_class which joules to use where the cells tell several classes
     carbon         signal, basis and carry_s of the grid intensity
 

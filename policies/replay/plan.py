@@ -42,7 +42,7 @@ class Options:
     split: str = "auto"
     leaked: str = "refuse"
     keep_partial: bool = False
-    batch_mode: str = "interpolate"
+    batch_mode: str = "nearest"
     edition: str | None = None
     evidence_class: EvidenceClass | None = None
     carbon: Mapping[str, Any] = field(default_factory=dict)  # signal, basis, carry_s

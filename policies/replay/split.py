@@ -1,11 +1,11 @@
-"""Which queries are held out: the source's own split where it tells one, else a fixed, seeded one.
+"""Which queries are held out: the source's own split where it tells one, else a fixed, seeded permutation.
 
 `hash`         a query is held out where the md5 of seed:id, as a share of 1, lies below `test_share`. It hangs on
                the query alone, so nothing moves from one part to the other when rows are added, and equal texts
                stay together. Within a benchmark the share is `test_share` but for sampling.
 `permutation`  numpy's `default_rng(seed).permutation` over the queries, the largest benchmark first and ids in natural
                order within it; the last N - int((1 - test_share) N) are held out. It moves when rows are added.
-               With seed 0 on the whole of ZeroEval it is the split of the reference figures.
+               With seed 0 on the whole of ZeroEval it is the split of the reference figures. Equal texts stay together.
 """
 
 from __future__ import annotations
@@ -44,10 +44,21 @@ def split(queries: pl.DataFrame, *, kind: str, seed: int, test_share: float, lea
             fix=f"use a split of {', '.join(KINDS)}, leaked of {', '.join(LEAKS)}, and a share between 0 and 1",
         )
     told = queries["split"].is_in(["train", "test"]).fill_null(False).to_numpy() & (kind == "auto")
-    drawn = _permutation(queries, seed, test_share) if kind == "permutation" else _hash(queries, test_share)
+    drawn = _hash(queries, test_share) if kind == "hash" else _permutation(queries, seed, test_share)
+    drawn = _together(queries, drawn)
     held_out = np.where(told, (queries["split"] == "test").fill_null(False).to_numpy(), drawn)
     keep, n = _without_leaks(queries, held_out, leaked, dataset)
     return Split(held_out, keep, _words(kind, int(told.sum()), len(queries), seed, test_share), n)
+
+
+def _together(queries: pl.DataFrame, held_out: Bools) -> Bools:
+    """Queries of one text go where the first of them was drawn."""
+    keys = queries["text_key"]
+    if keys.drop_nulls().is_unique().all():
+        return held_out
+    key = pl.coalesce(pl.col("text_key").cast(pl.String), pl.col("query_id"))
+    both = queries.select(key.alias("key"), pl.Series("held_out", held_out))
+    return both.select(pl.col("held_out").first().over("key")).to_series().to_numpy()
 
 
 def _hash(queries: pl.DataFrame, test_share: float) -> Bools:
@@ -90,7 +101,7 @@ def _without_leaks(queries: pl.DataFrame, held_out: Bools, leaked: str, dataset:
 
 def _words(kind: str, told: int, n: int, seed: int, test_share: float) -> str:
     own = f"{test_share:.0%} held out by a seeded permutation, seed {seed}"
-    if kind != "permutation":
+    if kind == "hash":
         own = f"{test_share:.0%} held out by a hash of seed {seed} and query id"
     if not told:
         return own

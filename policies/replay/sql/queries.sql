@@ -4,7 +4,10 @@
 WITH told AS MATERIALIZED (
   SELECT query_id, benchmark, split, prompt_tokens,
          md5_number_lower(coalesce(text_sha256, sha256(text))) AS text_key
-  FROM core.query WHERE dataset = $dataset AND known_from <= $as_of
+  FROM core.query q WHERE dataset = $dataset AND known_from <= $as_of
+    -- a text that no arm was asked is no query of the table
+    AND EXISTS (SELECT 1 FROM core.outcome o
+                WHERE o.dataset = $dataset AND o.known_from <= $as_of AND o.query_id = q.query_id)
 ), repeated AS (
   SELECT text_key FROM told WHERE text_key IS NOT NULL GROUP BY text_key HAVING count(*) > 1
 ), twin AS (

@@ -223,11 +223,19 @@ def test_the_hash_names_content_and_condition_whatever_the_order_of_loading(ware
     hashes = []
     with reading(warehouse) as snap:
         for condition in (Condition("H100", 64), Condition("H100", 64), Condition("H100", 65), None):
-            hashes.append(load_table(snap, "toy", condition=condition)[0].sha256)
-        hashes.append(load_table(snap, "toy", condition=Condition("H100", 64), seed=5)[0].sha256)
+            hashes.append(
+                load_table(snap, "toy", condition=condition, batch_mode="interpolate", split="hash")[0].sha256
+            )
+        hashes.append(
+            load_table(snap, "toy", condition=Condition("H100", 64), batch_mode="interpolate", split="hash", seed=5)[
+                0
+            ].sha256
+        )
     fill(warehouse, [cell("q0", "small", correct=0.0)])
     with reading(warehouse) as snap:
-        hashes.append(load_table(snap, "toy", condition=Condition("H100", 64))[0].sha256)
+        hashes.append(
+            load_table(snap, "toy", condition=Condition("H100", 64), batch_mode="interpolate", split="hash")[0].sha256
+        )
     assert hashes[0] == hashes[1] and len(set(hashes)) == 5
 
 

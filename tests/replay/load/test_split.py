@@ -39,20 +39,21 @@ def test_the_split_of_the_source_is_taken_where_it_tells_one(warehouse: Warehous
 
 def test_the_hash_holds_out_the_share_and_moves_no_query_when_rows_are_added(warehouse: Warehouse) -> None:
     outcomes(warehouse, [query(f"q{i}", "sums" if i % 2 else "proofs") for i in range(400)])
-    before = held_out(warehouse)
+    before = held_out(warehouse, split="hash")
     assert 0.23 < sum(before.values()) / 400 < 0.37
     outcomes(warehouse, [query(f"a{i}") for i in range(50)])
-    after = held_out(warehouse)
+    after = held_out(warehouse, split="hash")
     assert before == {q: after[q] for q in before}
-    assert held_out(warehouse, seed=1) != after
-    assert held_out(warehouse, benchmarks=["proofs"]).items() <= after.items()
-    more = held_out(warehouse, test_share=0.5)
+    assert held_out(warehouse, split="hash", seed=1) != after
+    assert held_out(warehouse, split="hash", benchmarks=["proofs"]).items() <= after.items()
+    more = held_out(warehouse, split="hash", test_share=0.5)
     assert all(more[q] for q, test in after.items() if test)  # a larger share only adds
 
 
-def test_equal_texts_stay_together(warehouse: Warehouse) -> None:
+@pytest.mark.parametrize("kind", ["hash", "permutation", "auto"])
+def test_equal_texts_stay_together(warehouse: Warehouse, kind: str) -> None:
     outcomes(warehouse, [query(f"q{i}", text=f"text {i % 40}") for i in range(120)])
-    found = held_out(warehouse)
+    found = held_out(warehouse, split=kind)
     assert 0 < sum(found.values()) < 120
     for i in range(40):
         assert len({found[f"q{i + 40 * k}"] for k in range(3)}) == 1
