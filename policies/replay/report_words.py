@@ -75,17 +75,25 @@ def _routing(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Fronti
 def _as_run(told: Mapping[str, Any]) -> list[str]:
     """Operating points that were named before the run; each interval is for itself."""
     tried = [p for p in told["policies"] if p["deployable"] and p["fixed_arm"] is None and p["family"] not in _MIXING]
+    said = [
+        f"{p['name']} dominates the fixed arm {listed(p['domination']['dominates'])}."
+        for p in tried
+        if p["domination"]["dominates"]
+    ]
+    cheapest = min((c["energy_j"] for c in told["hull"]), default=0.0)
+    tried = [p for p in tried if (p["figures"]["energy_j_per_query"] or 0.0) >= cheapest]
     won = [
         (p["name"], m) for p in tried if (m := p["domination"]["margin_over_hull"])["low"] is not None and m["low"] > 0
     ]
     if not won:
-        return []
+        return said
     each = [
         f"{name} {100 * m['estimate']:+.1f} points [{100 * m['low']:.1f}, {100 * m['high']:.1f}]" for name, m in won
     ]
     return [
+        *said,
         f"At the operating points as run, above the mixing hull at the same joules: {listed(each)} "
-        f"(each interval for itself; {len(tried)} policies were tried)."
+        f"(each interval for itself; {len(tried)} policies were tried).",
     ]
 
 
