@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
-from scipy.stats import t as student
 
 from policies.fleet.errors import CalibrationFailed
 from policies.fleet.power.curves import Array, Curve
@@ -56,7 +54,9 @@ class Fit:
 
 def quantile(degrees_of_freedom: int) -> float:
     """Of Student's t, two-sided at LEVEL."""
-    return float(student.ppf(0.5 + LEVEL / 2, degrees_of_freedom))
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees_of_freedom, 0.5 + LEVEL / 2))
 
 
 def fit(curve: Curve, x: Array, y: Array, u: Array) -> Fit:
@@ -64,6 +64,8 @@ def fit(curve: Curve, x: Array, y: Array, u: Array) -> Fit:
 
     Raises CalibrationFailed where the search does not converge, or gives no finite answer.
     """
+    from scipy.optimize import least_squares  # a second of import, which a page that only shows profiles does without
+
     w = 1.0 / (y * u)
     lower, upper = np.array(curve.lower), np.array(curve.upper)
     start = np.clip(curve.start(x, y, w), lower, upper)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -68,10 +69,10 @@ class HoldoutRow:
 
 @dataclass(frozen=True)
 class HoldoutTable:
-    """Rows by model and GPU, the same over everything, and what was too small to say anything."""
+    """Rows by model and GPU, the same by GPU and over everything, and what was too small to say anything."""
 
     rows: tuple[HoldoutRow, ...]
-    total: HoldoutRow
+    totals: tuple[HoldoutRow, ...]
     left_out: tuple[Binding, ...]
 
 
@@ -86,9 +87,14 @@ def holdout_table(windows: Sequence[MeasuredWindow]) -> HoldoutTable:
             continue
         key = (binding.logical_model, binding.hardware_model)
         grouped.setdefault(key, []).append((binding, len(used), _points(used)))
-    everything = [curve for curves in grouped.values() for curve in curves]
     rows = tuple(_row(*key, curves) for key, curves in sorted(grouped.items()))
-    return HoldoutTable(rows, _row("all", "all", everything), tuple(left_out))
+    by_gpu: dict[str, list[tuple[Binding, int, dict[str, list[Point]]]]] = {}
+    for (_, gpu), curves in sorted(grouped.items()):
+        by_gpu.setdefault(gpu, []).extend(curves)
+    totals = [_row("all", gpu, curves) for gpu, curves in sorted(by_gpu.items())]
+    if grouped:
+        totals.append(_row("all", "all", [c for curves in grouped.values() for c in curves]))
+    return HoldoutTable(rows, tuple(totals), tuple(left_out))
 
 
 def _concurrency(used: Sequence[MeasuredWindow]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -155,21 +161,42 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+def table_data(table: HoldoutTable) -> dict[str, Any]:
+    """The table as plain JSON."""
+    return {
+        "pairs": {name: {"power": p, "throughput": t} for name, (p, t) in PAIRS.items()},
+        "rows": [{**asdict(r), "wins": r.wins} for r in table.rows],
+        "totals": [{**asdict(r), "wins": r.wins} for r in table.totals],
+        "left_out": [b.words for b in table.left_out],
+        "rule": f"{MIN_WINDOWS} windows at {MIN_LEVELS} levels of concurrency or more",
+    }
+
+
 def markdown(table: HoldoutTable) -> str:
-    """The table as docs carry it: error of J/token by pair of forms in %, with the coverage of the winner."""
+    """The table as docs carry it: error of J/token by pair of forms, with the coverage of the winner's intervals.
+
+    A pair that could not be fitted to every fold says in brackets how many windows it predicted.
+    """
     names = list(PAIRS)
     lines = [
         f"| model | GPU | boards | curves | left-out windows | {' | '.join(names)} | wins | coverage |",
-        "|" + " --- |" * 4 + " ---: |" * (len(names) + 1) + " --- | ---: |",
+        "|" + " --- |" * 3 + " ---: |" * (len(names) + 2) + " --- | ---: |",
     ]
-    for row in (*table.rows, table.total):
+    for row in (*table.rows, *table.totals):
         n = max((s.n for s in row.scores.values() if s is not None), default=0)
-        cells = ["" if s is None else f"{s.j_per_token:.1%}" for s in row.scores.values()]
         won = row.scores[row.wins] if row.wins else None
-        covered = "" if won is None or won.coverage is None else f"{won.coverage:.0%}"
-        boards = ", ".join(map(str, row.boards))
-        lines.append(
-            f"| {row.logical_model} | {row.hardware_model} | {boards} | {row.curves} | {n} | {' | '.join(cells)} "
-            f"| {row.wins or ''} | {covered} |"
+        cells = (
+            row.logical_model,
+            row.hardware_model,
+            ", ".join(map(str, row.boards)),
+            str(row.curves),
+            str(n),
+            *(
+                "" if s is None else f"{s.j_per_token:.1%}" + ("" if s.n == n else f" ({s.n})")
+                for s in row.scores.values()
+            ),
+            row.wins or "",
+            "" if won is None or won.coverage is None else f"{won.coverage:.0%}",
         )
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
