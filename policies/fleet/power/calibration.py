@@ -156,7 +156,7 @@ def calibrate(
     if len(set(seen)) < len(seen):
         raise WindowInvalid("an observation lies in two windows.", fix="give each observation once")
     told = [w for w in windows if _observed(w, quantity) is not None]
-    used = [w for w in told if w.concurrency >= 1]
+    used = sorted((w for w in told if w.concurrency >= 1), key=lambda w: (w.start_at, w.observations))
     n = np.array([w.concurrency for w in used], dtype=np.float64)
     level = levels(n) if used else np.empty(0, dtype=np.int64)
     count = len(set(level.tolist()))

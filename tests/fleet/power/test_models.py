@@ -219,7 +219,8 @@ def test_a_table_that_no_machine_can_have_is_refused(changes: dict[str, Any], na
 
 
 @pytest.mark.parametrize(
-    "changes", [{"k": 0.0}, {"k": float("nan")}, {"board_nominal_w": 50.0}, {"board_idle_w": -1.0}, {"x0": float("inf")}]
+    "changes",
+    [{"k": 0.0}, {"k": float("nan")}, {"board_nominal_w": 50.0}, {"board_idle_w": -1.0}, {"x0": float("inf")}],
 )
 def test_a_logistic_that_falls_or_is_no_number_is_refused(changes: dict[str, float]) -> None:
     told = {"board_idle_w": 100.0, "board_nominal_w": 200.0, "k": 1.0, "x0": 3.0}

@@ -113,7 +113,7 @@ def test_another_gpu_is_not_taken_for_one_that_is_known(gpu: str) -> None:
 
 
 def test_a_profile_name_that_nothing_answers_to_lists_the_known_ones() -> None:
-    with pytest.raises(ProfileUnknown, match="H100-80GB.*B200x8-context-study@8192"):
+    with pytest.raises(ProfileUnknown, match=r"H100-80GB.*B200x8-context-study@8192"):
         published("H100")
 
 
@@ -233,8 +233,8 @@ def test_no_figure_goes_without_class_and_provenance(field: str) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "named"),
-    [({"quality": "GREAT"}, "HIGH, FAIR, LOW"), ({"evidence_class": "guess"}, "measured"), ({"max_slots": 0}, "max_slots"),
-     ({"W_ms": float("nan")}, "W_ms"), ({"usd_per_hour": -1.0}, "usd_per_hour"), ({"watts": 3}, "watts")],
+    [({"quality": "GREAT"}, "HIGH, FAIR, LOW"), ({"evidence_class": "guess"}, "measured"),
+     ({"max_slots": 0}, "max_slots"), ({"W_ms": float("nan")}, "W_ms"), ({"usd_per_hour": -1.0}, "usd_per_hour"), ({"watts": 3}, "watts")],
 )  # fmt: skip
 def test_a_declaration_that_cannot_be_is_refused_by_name(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(ProfileInvalid, match=named):
