@@ -141,6 +141,7 @@ def curve_dict(entry: Entry, each: Curve, arms: tuple[Floats, Floats]) -> dict[s
         "points": len(each),
         "drawn": _thinned(each),
         "aiq": aiq(each.energy_j, each.accuracy, low, high),
+        "aiq_own_range": aiq(each.energy_j, each.accuracy),
         "aiq_fixed_arms": aiq(cost, quality, low, high),
         "aiq_cost_range_j": [low, high],
         "deferral_area": parted.area,

@@ -75,11 +75,11 @@ def _routing(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Fronti
 def _as_run(told: Mapping[str, Any]) -> list[str]:
     """Operating points that were named before the run; each interval is for itself."""
     tried = [p for p in told["policies"] if p["deployable"] and p["fixed_arm"] is None and p["family"] not in _MIXING]
-    said = [
-        f"{p['name']} dominates the fixed arm {listed(p['domination']['dominates'])}."
-        for p in tried
-        if p["domination"]["dominates"]
-    ]
+    by_arm: dict[str, list[str]] = {}
+    for p in tried:
+        for arm in p["domination"]["dominates"]:
+            by_arm.setdefault(arm, []).append(p["name"])
+    said = [f"The fixed arm {arm} is dominated by {listed(names)}." for arm, names in by_arm.items()]
     cheapest = min((c["energy_j"] for c in told["hull"]), default=0.0)
     tried = [p for p in tried if (p["figures"]["energy_j_per_query"] or 0.0) >= cheapest]
     won = [
@@ -112,12 +112,12 @@ def _ranges(found: Frontier, ranges: Sequence[Range]) -> str:
 
 
 def _dominated(told: Mapping[str, Any]) -> list[str]:
-    said = []
+    by_arm: dict[str, list[str]] = {}
     for policy in told["policies"]:
-        by = policy["domination"]["dominated_by"]
-        if policy["deployable"] and policy["fixed_arm"] is None and by:
-            each = listed([f"{d['arm']} (in {d['confidence']:.0%} of the draws)" for d in by])
-            said.append(f"{policy['name']} is dominated by the fixed arm {each}.")
+        if policy["deployable"] and policy["fixed_arm"] is None:
+            for by in policy["domination"]["dominated_by"]:
+                by_arm.setdefault(by["arm"], []).append(f"{policy['name']} (in {by['confidence']:.0%} of the draws)")
+    said = [f"The fixed arm {arm} dominates {listed(names)}." for arm, names in by_arm.items()]
     fixed = [p["name"] for p in told["policies"] if p["fixed_arm"] is not None and p["domination"]["dominated_by"]]
     if fixed:
         said.append(f"Fixed arms that another one dominates: {listed(fixed)}.")
