@@ -234,7 +234,8 @@ def test_no_figure_goes_without_class_and_provenance(field: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [({"quality": "GREAT"}, "HIGH, FAIR, LOW"), ({"evidence_class": "guess"}, "measured"),
-     ({"max_slots": 0}, "max_slots"), ({"W_ms": float("nan")}, "W_ms"), ({"usd_per_hour": -1.0}, "usd_per_hour"), ({"watts": 3}, "watts")],
+     ({"max_slots": 0}, "max_slots"), ({"W_ms": float("nan")}, "W_ms"), ({"usd_per_hour": -1.0}, "usd_per_hour"),
+     ({"watts": 3}, "watts")],
 )  # fmt: skip
 def test_a_declaration_that_cannot_be_is_refused_by_name(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(ProfileInvalid, match=named):
