@@ -199,6 +199,10 @@ class ShadowSettings(Section):
     """Logged requests older than this are not shadowed."""
     batch: int = Field(5000, ge=1)
     """Most requests that one round decides."""
+    cadence: Duration = "5 min"  # type: ignore[assignment]
+    """Time between two rounds."""
+    category: str = "general_chat"
+    """Category that a logged request counts as where no label tells it."""
     give_up_after: Duration = "14 d"  # type: ignore[assignment]
     """A shadow that is undecided after this becomes INCONCLUSIVE."""
     margins: MarginSettings = MarginSettings()

@@ -12,6 +12,7 @@ from app.operations import Actor, NoParams, Params, operation, reporting
 from app.operations.routing import known_table
 from app.policy_errors import policy_errors
 from app.recommendations import buttons, gate, margins, refresh, shown, store
+from app.shadow.mixes import fixed_mix
 from policies.recommend.lifecycle import Command
 from policies.recommend.state import LedgerEvent, RecState, State
 from warehouse import ledger
@@ -138,7 +139,10 @@ def shadow(desk: Desk, actor: Actor, params: ShadowParams) -> dict[str, Any]:
     """Store margins and begin to shadow; evidence from before, votes and verdicts no longer count."""
     with policy_errors():
         told = margins.asked(desk.settings, params.margins)
-    return _decide(desk, actor, "shadow", params, margins.shadow_data(told, actor.person))
+        with desk.warehouse.reading() as reader:
+            state, _ = store.one(reader, params.id)
+            mix = fixed_mix(reader, desk.settings, state.content, utcnow())
+    return _decide(desk, actor, "shadow", params, margins.shadow_data(told, actor.person, mix))
 
 
 class JudgeParams(Params):

@@ -36,7 +36,7 @@ def digest(told: Margins) -> str:
     return content_hash(told.to_dict())
 
 
-def shadow_data(told: Margins, person: str | None) -> dict[str, Any]:
-    """What the command `shadow` writes down before any evidence that counts."""
-    data = {"margins": told.to_dict(), "margins_sha256": digest(told), "planned_n": told.n}
+def shadow_data(told: Margins, person: str | None, mix: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What the command `shadow` writes down before any evidence that counts; `mix`: that of `app.shadow.mixes`."""
+    data = {"margins": told.to_dict(), "margins_sha256": digest(told), "planned_n": told.n, **(mix or {})}
     return {**data, "person": person} if person else data

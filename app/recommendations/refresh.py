@@ -13,6 +13,7 @@ import polars as pl
 from app.operations import Actor
 from app.operations.routing import current_table, ranked_cells, router_parameters
 from app.recommendations import margins, store
+from app.shadow.mixes import fixed_mix
 from policies.recommend import guardrails, lifecycle
 from policies.recommend.lifecycle import Command, Draft
 from policies.recommend.propose import Held, Proposal, differences, read_evidence
@@ -113,7 +114,8 @@ def begin_shadow(tx: Transaction, desk: Desk, actor: Actor, rec_id: str, now: da
     mine = state.shadow is None or (state.shadow.person is None and state.shadow.margins_sha256 != margins.digest(told))
     if not desk.settings.approval_policy.auto_shadow or state.state not in UNDECIDED or not mine:
         return
-    command = Command("shadow", revision=state.revision, data=margins.shadow_data(told, person=None))
+    mix = fixed_mix(tx, desk.settings, state.content, now)
+    command = Command("shadow", revision=state.revision, data=margins.shadow_data(told, None, mix))
     store.append(tx, actor, rec_id, lifecycle.decide(state, command, now=now))
 
 

@@ -13,7 +13,11 @@ from policies.recommend.state import IN_FLIGHT, UNDECIDED, LedgerEvent, RecState
 from policies.recommend.table import Table
 
 _DAY = timedelta(days=1)
-_UNDECIDED_TWICE = (State.DISMISSED, State.ROLLED_BACK)
+_NOT_AGAIN = {
+    State.DISMISSED: "was dismissed",
+    State.ROLLED_BACK: "was rolled back",
+    State.FAILED: "failed",  # by its gate: had it been actuated, its cells would route to it
+}
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,12 @@ def flight_hold(keys: Iterable[str], states: Sequence[RecState]) -> str | None:
 
 
 def repeat_hold(evidence_hash: str, key: Sequence[Any], states: Sequence[RecState]) -> str | None:
-    """Why the same proposal is not made again: it was dismissed or rolled back on this very evidence."""
+    """Why the same proposal is not made again: it was dismissed, rolled back or failed on this very evidence."""
     for state in reversed(states):
         same = list(state.content.get("group", ())) == list(key)
-        if same and state.state in _UNDECIDED_TWICE and state.content.get("evidence_hash") == evidence_hash:
+        if same and state.state in _NOT_AGAIN and state.content.get("evidence_hash") == evidence_hash:
             return (
-                f"{state.id} proposed the same on the same evidence and was {state.state.value.lower()} "
+                f"{state.id} proposed the same on the same evidence and {_NOT_AGAIN[state.state]} "
                 f"at {state.changed_at:%Y-%m-%d %H:%M} UTC"
             )
     return None

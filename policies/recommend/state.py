@@ -100,6 +100,8 @@ class Shadow:
     started_at: datetime
     person: str | None  # who asked for these margins; None: the desk, by its configuration
     planned_n: int | None = None
+    mix: Mapping[str, float] | None = None  # category|size band -> share, fixed with the margins; None: no traffic
+    mix_basis: str | None = None  # which traffic, in words
 
 
 @dataclass(frozen=True)
@@ -287,7 +289,8 @@ def _proposed(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any
 
 def _shadowing(state: RecState, at: datetime, body: Mapping[str, Any]) -> RecState:
     """New margins: whatever was approved or judged under others no longer counts."""
-    told = Shadow(body["margins"], body["margins_sha256"], at, body.get("person"), body.get("planned_n"))
+    told = Shadow(body["margins"], body["margins_sha256"], at, body.get("person"), body.get("planned_n"),
+                  body.get("mix"), body.get("mix_basis"))  # fmt: skip
     return replace(state, shadow=told, approvals=(), verdicts={})
 
 
