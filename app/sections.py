@@ -20,6 +20,9 @@ from pydantic import (
     model_validator,
 )
 
+from policies.errors import ParametersInvalid
+from policies.recommend.freeze import parse
+
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHORTEST_CADENCE_S = 10.0
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*$")
@@ -105,6 +108,12 @@ class Guardrails(Section):
     """A cell that was changed stays for at least this long."""
     max_changes_per_day: int = Field(30, ge=1)
     """Most cells that proposals may change per day."""
+    max_changes_per_pool: int = Field(30, ge=1)
+    """Most cells per day that may move to or from one offer on one target."""
+    backoff: Duration = "1 h"  # type: ignore[assignment]
+    """A cell whose change failed, was rejected or rolled back rests for this; doubled each time until one succeeds."""
+    backoff_max: Duration = "7 d"  # type: ignore[assignment]
+    """Longest such rest."""
     success_margin: float = Field(0.02, ge=0, lt=1)
     """Largest acceptable loss of success rate, as a fraction."""
     targets: tuple[str, ...] = ("router",)
@@ -134,7 +143,7 @@ class EnvironmentSettings(Section):
     approval_expires: Duration = "2 d"  # type: ignore[assignment]
     """An approval that no target has collected, or that still waits for others, lapses after this."""
     freeze: tuple[str, ...] = ()
-    """Times in which nothing is approved or handed out, such as 'Fri 16:00 - Mon 08:00' or two ISO dates, in UTC."""
+    """Times in which nothing is approved or handed out: 'Fri 16:00 - Mon 08:00', or two ISO dates, in UTC."""
     stages: tuple[StageSettings, ...] = (StageSettings(name="full", share=1.0),)
     """Shares of the traffic, rising to 1; each stage but the last has a gate of its own."""
     max_step: float = Field(1.0, gt=0, le=1)
@@ -145,6 +154,16 @@ class EnvironmentSettings(Section):
     """A target that has not acknowledged after this is an alert."""
     actuate_within: Duration = "30 min"  # type: ignore[assignment]
     """A target that has not actuated after this is an alert."""
+
+    @field_validator("freeze")
+    @classmethod
+    def _windows(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for text in value:
+            try:
+                parse(text)
+            except ParametersInvalid as error:
+                raise ValueError(f"{error.message.removeprefix('freeze: ').rstrip('.')}; {error.fix}") from error
+        return value
 
     @model_validator(mode="after")
     def _rising(self) -> EnvironmentSettings:
