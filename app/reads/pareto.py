@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 
 from app.reads.intervals import Ratio, Sums, ratio, wilson
+from app.replay import publications
 from policies.pareto import mixing_hull, non_dominated
+from policies.replay.published import FIXED_ARMS
 from policies.router import Parameters, load
 from warehouse.engine import Warehouse
+from warehouse.errors import IncomparableObservations
 from warehouse.evidence import one_class, strongest_first
 from warehouse.snapshots import snapshot
 
@@ -44,18 +47,21 @@ class Point:
     y: float
     y_low: float | None
     y_high: float | None
-    evidence_class: str
+    evidence_class: str | None
     n: int | None
     at: datetime
     source: str
     detail: str = ""
     on_front: bool = False
     y_evidence_class: str | None = None
+    role: str = ""  # of the replay lab: fixed, policy, bound (sees outcomes: never on the front)
+    label: str = ""
 
     @property
-    def weakest_class(self) -> str:
-        """The class that names the point as a whole."""
-        return strongest_first([self.evidence_class, *([self.y_evidence_class] if self.y_evidence_class else [])])[-1]
+    def weakest_class(self) -> str | None:
+        """The class that names the point as a whole; None where no axis tells one."""
+        known = [c for c in (self.evidence_class, self.y_evidence_class) if c]
+        return strongest_first(known)[-1] if known else None
 
 
 @dataclass(frozen=True)
@@ -85,9 +91,21 @@ def published(warehouse: Warehouse, dataset: str, axis: str) -> list[Point]:
 
 
 def datasets(warehouse: Warehouse) -> list[str]:
-    """The reference workload first, then every published data set."""
+    """The reference workload first, then every published data set; its fixed arms told elsewhere belong to it."""
     found = warehouse.query("SELECT DISTINCT dataset FROM core.published_point ORDER BY dataset")["dataset"].to_list()
-    return [REFERENCE, *found]
+    return [REFERENCE, *(name for name in found if not name.endswith(FIXED_ARMS))]
+
+
+def published_words(warehouse: Warehouse, dataset: str) -> list[str]:
+    """What a published front says, also with the fixed arms that the publication tells elsewhere.
+
+    Nothing where its points mix evidence classes: the page lets the reader choose one.
+    """
+    with snapshot(warehouse) as snap:
+        try:
+            return list(publications.published(snap, dataset)["statements"])
+        except IncomparableObservations:
+            return []
 
 
 _REFERENCE = """
@@ -211,14 +229,18 @@ class Front:
 def front(points: list[Point], better: int = 1) -> Front:
     """Strict dominance: less x, and more y (`better` = 1) or less y (-1). Equal points stay on the front together.
 
+    A bound is never on the front. The hull is that of the fixed arms where there are any, else that of all points.
     Raises IncomparableObservations where an axis would mix evidence classes.
     """
-    cls = one_class((p.evidence_class for p in points), what="The x axis")
+    cls = one_class((p.evidence_class for p in points if p.evidence_class), what="The x axis")
     y_cls = one_class((p.y_evidence_class for p in points if p.y_evidence_class), what="The y axis")
     if not points:
         return Front([], [], None)
     xy = np.array([(p.x, p.y) for p in points])
-    keep = non_dominated(xy, (-1, better))
+    able = np.array([p.role != "bound" for p in points])
+    keep = np.zeros(len(points), dtype=bool)
+    keep[able] = non_dominated(xy[able], (-1, better))
     marked = [replace(p, on_front=bool(on)) for p, on in zip(points, keep, strict=True)]
-    corners = [marked[i] for i in mixing_hull(xy[:, 0], better * xy[:, 1])]
+    fixed = [i for i, p in enumerate(points) if p.role == "fixed"] or np.flatnonzero(able).tolist()
+    corners = [marked[fixed[i]] for i in mixing_hull(xy[fixed, 0], better * xy[fixed, 1])] if fixed else []
     return Front(marked, corners, cls, y_cls)

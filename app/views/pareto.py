@@ -161,6 +161,8 @@ def show() -> None:
     table(front, axes)
     if axes.dataset != reads.REFERENCE:
         st.caption(literal(front.points[0].detail))
+        for sentence in read(reads.published_words, axes.dataset):
+            st.caption(literal(sentence))
 
 
 def _legend(front: Front, unplotted: list[Unplotted]) -> None:

@@ -102,6 +102,14 @@ def test_pareto_shows_the_same_numbers_as_a_table(sample: Desk) -> None:
     assert "modeled" in told
 
 
+def test_pareto_says_that_one_fixed_arm_dominates_every_learned_policy_of_the_paper(sample: Desk) -> None:
+    told = words(open_page("pareto", dataset="published")).replace("\\", "")
+    assert "The fixed arm Always-Qwen2.5-7B (0.640 at 281.6 J" in told
+    assert "dominates UniRoute, Smoothie and every learned policy" in told
+    assert "hypervolume 3287.6091" in told
+    assert "published-fixed-arms" not in told
+
+
 def test_pareto_refuses_to_mix_classes_on_one_axis(sample: Desk) -> None:
     with sample.warehouse.transaction() as tx:
         tx.execute("UPDATE core.published_point SET evidence_class = 'measured' WHERE policy = 'K-NN'")
