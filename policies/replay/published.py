@@ -163,7 +163,7 @@ def statements(points: Sequence[Point], fixed_arms: Sequence[Point], report: Map
     both = report["with_fixed_arms"]
     by = {p["policy"]: p["dominated_by"] for p in both["points"]}
     for arm in fixed_arms:
-        beaten = [p for p in points if arm.policy in by[p.policy]]
+        beaten = sorted((p for p in points if arm.policy in by[p.policy]), key=lambda p: (-p.accuracy, p.policy))
         learned = [p for p in points if p.learned]
         others = [p.policy for p in beaten if not p.learned]
         lost = [p.policy for p in beaten if p.learned]
