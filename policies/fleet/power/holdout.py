@@ -33,6 +33,7 @@ PAIRS = {
 class Point:
     """One left-out window: signed relative errors, and whether the 95 % interval of J/token held it."""
 
+    index: int  # of the window within its binding
     concurrency: float
     power_error: float
     throughput_error: float
@@ -69,7 +70,9 @@ class HoldoutRow:
 
 @dataclass(frozen=True)
 class HoldoutTable:
-    """Rows by model and GPU, the same by GPU and over everything, and what was too small to say anything."""
+    """Rows by model and GPU; totals by GPU and over everything, of the windows that every pair predicted, so that
+    the pairs compare; and the bindings that were too small to say anything.
+    """
 
     rows: tuple[HoldoutRow, ...]
     totals: tuple[HoldoutRow, ...]
@@ -91,9 +94,9 @@ def holdout_table(windows: Sequence[MeasuredWindow]) -> HoldoutTable:
     by_gpu: dict[str, list[tuple[Binding, int, dict[str, list[Point]]]]] = {}
     for (_, gpu), curves in sorted(grouped.items()):
         by_gpu.setdefault(gpu, []).extend(curves)
-    totals = [_row("all", gpu, curves) for gpu, curves in sorted(by_gpu.items())]
     if grouped:
-        totals.append(_row("all", "all", [c for curves in grouped.values() for c in curves]))
+        by_gpu["all"] = [c for curves in grouped.values() for c in curves]
+    totals = [_row("all", gpu, [(b, n, _common(points)) for b, n, points in curves]) for gpu, curves in by_gpu.items()]
     return HoldoutTable(rows, tuple(totals), tuple(left_out))
 
 
@@ -111,20 +114,27 @@ def _points(used: Sequence[MeasuredWindow]) -> dict[str, list[Point]]:
     wanted = {(q, f) for pair in PAIRS.values() for q, f in zip((POWER, THROUGHPUT), pair, strict=True)}
     folds = {key: _inner(hold_out(*key, x, observed[key[0]], equal)) for key in sorted(wanted)}
     return {
-        name: [_point(n[i], power[i], tokens[i]) for i in sorted(power.keys() & tokens.keys())]
+        name: [_point(i, n[i], power[i], tokens[i]) for i in sorted(power.keys() & tokens.keys())]
         for name, (by_power, by_tokens) in PAIRS.items()
         for power, tokens in [(folds[POWER, by_power], folds[THROUGHPUT, by_tokens])]
     }
+
+
+def _common(points: dict[str, list[Point]]) -> dict[str, list[Point]]:
+    """Of each pair, the windows that every pair predicted."""
+    shared = set.intersection(*({p.index for p in told} for told in points.values()))
+    return {name: [p for p in told if p.index in shared] for name, told in points.items()}
 
 
 def _inner(held: HoldOut) -> dict[int, HeldOut]:
     return {w.index: w for w in held.windows if w.inner}
 
 
-def _point(concurrency: float, power: HeldOut, tokens: HeldOut) -> Point:
+def _point(index: int, concurrency: float, power: HeldOut, tokens: HeldOut) -> Point:
     ratio = (1 + power.error_relative) / (1 + tokens.error_relative)  # predicted over measured
     half = math.hypot(power.half_width / power.predicted, tokens.half_width / tokens.predicted)
     return Point(
+        index=index,
         concurrency=float(concurrency),
         power_error=power.error_relative,
         throughput_error=tokens.error_relative,

@@ -396,6 +396,19 @@ def test_the_hold_out_table_scores_every_pair_of_forms_and_names_what_was_too_sm
     assert "| acme/big-70b | H100 | 4 | 1 |" in markdown(found)
 
 
+def test_totals_compare_the_pairs_on_the_windows_that_all_of_them_predicted() -> None:
+    few = sweep(batches=(1, 4, 16, 64), binding=replace(BINDING, logical_model="few"), seed=2)
+    few = [replace(w, observations=(f"few {w.observations[0]}",)) for w in few]
+    found = holdout_table([*sweep(noise=0.01), *few])
+    row = {r.logical_model: r.scores for r in found.rows}["few"]
+    assert row["logistic"] is None, "three levels do not determine four parameters"
+    assert row["table"] is not None
+    assert [(t.hardware_model, {s.n for s in t.scores.values() if s}) for t in found.totals] == [
+        ("H100", {18}),
+        ("all", {18}),
+    ]
+
+
 def test_joules_per_token_are_power_over_throughput_of_the_same_fold() -> None:
     found = holdout_table(sweep(noise=0.02))
     score = found.rows[0].scores["table"]
