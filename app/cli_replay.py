@@ -82,7 +82,8 @@ def run(
     ] = "refuse",
     partial: Annotated[bool, typer.Option("--partial", help="Keep arms that do not know every query.")] = False,
     interpolate: Annotated[
-        bool, typer.Option("--interpolate-batch", help="Read between two measured batches instead of taking the nearest.")
+        bool,
+        typer.Option("--interpolate-batch", help="Read between two measured batches instead of taking the nearest."),
     ] = False,
     edition: Annotated[str | None, typer.Option(help="Edition of the joules per token, v2 or v3.")] = None,
     evidence: Annotated[
@@ -182,7 +183,9 @@ def train(
     split: Annotated[str, typer.Option(help="Held-out part: auto, hash or permutation.")] = "auto",
     test_share: Annotated[float, typer.Option(help="Share of the queries that is held out.")] = 0.3,
     leaked: Annotated[str, typer.Option(help="Training queries with a held-out text: refuse or drop.")] = "refuse",
-    interpolate: Annotated[bool, typer.Option("--interpolate-batch", help="Read between two measured batches.")] = False,
+    interpolate: Annotated[
+        bool, typer.Option("--interpolate-batch", help="Read between two measured batches.")
+    ] = False,
     power_w: Annotated[
         float | None, typer.Option("--machine-power-w", help="Power of this machine while it trains.", min=0)
     ] = None,
