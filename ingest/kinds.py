@@ -16,10 +16,13 @@ from ingest.quality.kinds import KINDS as _QUALITY
 from ingest.sample.kinds import KINDS as _SAMPLE
 from ingest.serving.kinds import KINDS as _SERVING
 from ingest.shadow.kinds import KINDS as _SHADOW
+from ingest.traces.kinds import KINDS as _TRACES
 
 __all__ = ["KINDS", "Ask", "Derive", "Fetch", "Kind", "Option", "expand_url", "kind"]
 
-_ALL: tuple[Kind, ...] = (*_CATALOG, *_BILLING, *_GRID, *_POWER, *_SERVING, *_QUALITY, *_OUTCOMES, *_SHADOW, *_SAMPLE)
+_ALL: tuple[Kind, ...] = (
+    *_CATALOG, *_BILLING, *_GRID, *_POWER, *_SERVING, *_QUALITY, *_OUTCOMES, *_SHADOW, *_TRACES, *_SAMPLE
+)  # fmt: skip
 
 KINDS: dict[str, Kind] = {k.name: k for k in _ALL}
 

@@ -1,0 +1,1 @@
+"""Recorded workloads: traces of requests and distributions of their lengths."""
