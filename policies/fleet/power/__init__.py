@@ -1,6 +1,6 @@
 """Power and throughput of serving instances: forms, profiles, published figures, calibration on measured windows."""
 
-from policies.fleet.power.calibration import Calibration, Prediction, best, calibrate
+from policies.fleet.power.calibration import BEST, Calibration, Prediction, best, calibrate, calibrate_each
 from policies.fleet.power.context import ContextStudy
 from policies.fleet.power.curves import FORMS, QUANTITIES
 from policies.fleet.power.holdout import HoldoutTable, holdout_table, markdown, table_data
@@ -20,6 +20,7 @@ from policies.fleet.power.windows import (
 )
 
 __all__ = [
+    "BEST",
     "FORMS",
     "PUBLISHED",
     "QUANTITIES",
@@ -42,6 +43,7 @@ __all__ = [
     "best",
     "bindings",
     "calibrate",
+    "calibrate_each",
     "calibration_report",
     "for_hardware",
     "holdout_table",

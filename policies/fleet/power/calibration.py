@@ -28,6 +28,7 @@ from policies.fleet.errors import (
     CalibrationFailed,
     CalibrationTooSmall,
     ExtrapolationRefused,
+    FleetError,
     ProfileInvalid,
     WindowInvalid,
 )
@@ -35,11 +36,12 @@ from policies.fleet.power.curves import FORMS, POWER, QUANTITIES, Array
 from policies.fleet.power.estimate import Estimate, HoldOut, estimate, hold_out, levels
 from policies.fleet.power.identity import content_id
 from policies.fleet.power.quality import quality_of
-from policies.fleet.power.windows import Binding, MeasuredWindow, require_one_binding
+from policies.fleet.power.windows import Binding, MeasuredWindow, bindings, require_one_binding
 from warehouse.evidence import EvidenceClass, Quality, weakest
 
 MIN_WINDOWS = 5
 MIN_LEVELS = 4
+BEST = "best"
 
 
 @dataclass(frozen=True)
@@ -218,6 +220,26 @@ def best(windows: Sequence[MeasuredWindow], *, quantity: str, fitted_at: datetim
     order = list(Quality)
     error = {c.form: math.inf if c.holdout_error_relative is None else c.holdout_error_relative for c in found}
     return min(found, key=lambda c: (order.index(c.quality), error[c.form]))
+
+
+def calibrate_each(
+    windows: Sequence[MeasuredWindow], *, quantity: str, form: str, fitted_at: datetime
+) -> list[tuple[Binding, Calibration | FleetError]]:
+    """One calibration for each binding among the windows, or why there is none. `form`: one of FORMS, or `best`.
+
+    Windows of one binding that mix evidence classes or meters raise IncomparableObservations.
+    """
+    _known("form", form, (*FORMS, BEST))
+    found: list[tuple[Binding, Calibration | FleetError]] = []
+    for binding, members in bindings(windows).items():
+        try:
+            if form == BEST:
+                found.append((binding, best(members, quantity=quantity, fitted_at=fitted_at)))
+            else:
+                found.append((binding, calibrate(members, quantity=quantity, form=form, fitted_at=fitted_at)))
+        except (CalibrationTooSmall, CalibrationFailed) as failed:
+            found.append((binding, failed))
+    return found
 
 
 def _known(name: str, value: str, allowed: Sequence[str]) -> None:

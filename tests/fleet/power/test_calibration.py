@@ -17,7 +17,7 @@ from policies.fleet.errors import (
     FleetError,
     WindowInvalid,
 )
-from policies.fleet.power.calibration import Calibration, best, calibrate
+from policies.fleet.power.calibration import Calibration, best, calibrate, calibrate_each
 from policies.fleet.power.curves import CURVES, FORMS
 from policies.fleet.power.estimate import TableFit, estimate, levels
 from policies.fleet.power.fit import Fit, fit, quantile
@@ -255,7 +255,7 @@ def test_a_window_does_not_count_twice() -> None:
 @pytest.mark.parametrize(
     "changes", [{"power_w": -1.0}, {"power_w": float("nan")}, {"concurrency": -2.0}, {"output_tokens_per_s": -1.0}]
 )
-def test_a_window_that_cannot_be_is_refused(changes: dict[str, float]) -> None:
+def test_a_window_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(WindowInvalid, match=next(iter(changes))):
         replace(window(0, 8.0), **changes)
 
@@ -264,6 +264,15 @@ def test_a_window_that_cannot_be_is_refused(changes: dict[str, float]) -> None:
 def test_an_unknown_quantity_or_form_lists_the_known(quantity: str, form: str) -> None:
     with pytest.raises(FleetError, match=r"power, throughput|logistic_log2, linear, table"):
         calibrate(sweep(), quantity=quantity, form=form, fitted_at=FITTED)
+
+
+def test_each_binding_has_a_calibration_of_its_own_or_a_reason() -> None:
+    other = replace(BINDING, logical_model="acme/small-7b")
+    few = [window(500 + i, n, binding=other) for i, n in enumerate((1.0, 2.0))]
+    found = dict(calibrate_each([*sweep(), *few], quantity="power", form="best", fitted_at=FITTED))
+    made, refused = found[BINDING], found[other]
+    assert isinstance(made, Calibration) and made.form == "logistic_log2"
+    assert isinstance(refused, CalibrationTooSmall) and "acme/small-7b" in str(refused)
 
 
 # idle and what is left out --------------------------------------------------------------------
