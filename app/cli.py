@@ -18,6 +18,7 @@ from typer.exceptions import Abort, TyperException
 from app import cli_print as out
 from app.cli_alerts import alerts
 from app.cli_billing import charges, tariffs
+from app.cli_exports import recommend_export
 from app.cli_fleet import fleet
 from app.cli_power import power
 from app.cli_prices import prices
@@ -225,6 +226,9 @@ def recommend_rollback(id: str, revision: Revision = None, reason: Reason = None
 def recommend_refresh(json_: Json = False) -> None:
     """Compare the incumbent routing table with the ranked one now."""
     out.refreshed(ask("recommend.refresh"), as_json=json_)
+
+
+recommend.command("export")(recommend_export)
 
 
 @app.command()

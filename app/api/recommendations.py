@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from app.api.deps import BEARER, Called, IfMatch, Key, one_key, seen_revision
 from app.api.problems import DOCUMENTED
+from policies.recommend.exports import FormatName
 from policies.recommend.state import State
 
 router = APIRouter(prefix="/v1/recommendations", tags=["recommendations"], dependencies=[BEARER], responses=DOCUMENTED)
@@ -92,6 +93,21 @@ def refresh(caller: Called) -> dict[str, Any]:
 def read_recommendation(caller: Called, response: Response, rec_id: Id) -> dict[str, Any]:
     """Read one recommendation: evidence, targets, timeline. The ETag is its revision."""
     return _tagged(response, caller.call("recommend.show", {"id": rec_id}))
+
+
+@router.get("/{rec_id}/export")
+def export_recommendation(
+    caller: Called,
+    rec_id: Id,
+    format: Annotated[FormatName, Query(description="What the documents are for.")],
+    stage: Annotated[str | None, Query(max_length=40, description="The current one unless told.")] = None,
+    only: Annotated[Literal["apply", "rollback"] | None, Query(description="Leave out the other document.")] = None,
+    draft: Annotated[bool, Query(description="Look at what is not approved; every document says so.")] = False,
+    change_only: Annotated[bool, Query(description="routing-table: only the cells that change.")] = False,
+) -> dict[str, Any]:
+    """Documents to apply and to roll back, with a manifest; the mapping is exports.toml of the desk's home."""
+    params = {"id": rec_id, "format": format, "stage": stage, "only": only, "draft": draft, "change_only": change_only}
+    return caller.call("recommend.export", params)
 
 
 @router.post("/{rec_id}/approve")

@@ -143,6 +143,7 @@ def load_all() -> None:
         alerts,
         billing,
         energy,
+        exporting,
         fleet,
         ingesting,
         power,

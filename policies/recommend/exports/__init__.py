@@ -6,7 +6,7 @@ from collections.abc import Mapping as MappingOf
 from typing import Any
 
 from policies.recommend.exports import routing_table, weighted
-from policies.recommend.exports.change import Asked, Change, change_of
+from policies.recommend.exports.change import Asked, Change, Only, change_of
 from policies.recommend.exports.documents import Exported
 from policies.recommend.exports.eligibility import Proof
 from policies.recommend.exports.envoy import Envoy
@@ -25,6 +25,7 @@ __all__ = [
     "Exported",
     "File",
     "FormatName",
+    "Only",
     "Proof",
     "about",
     "change_of",

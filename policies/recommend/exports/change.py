@@ -61,7 +61,8 @@ class Change:
 def change_of(state: RecState, asked: Asked, *, table: Table, proof: Proof, max_step: float, now: datetime) -> Change:
     """The change that `state` allows now.
 
-    `table` is the one in force; `max_step` the largest share (0..1] that one stage may move. Raises
+    `table` is the one in force; `max_step` the largest share (0..1] that one stage may move now, below which the
+    frozen one of the content holds. Raises
     ExportInvalid for a stage it does not have, ExportNotAllowed (NotEligible) where nothing may be exported.
     """
     number = _stage_number(state, asked)
@@ -71,11 +72,11 @@ def change_of(state: RecState, asked: Asked, *, table: Table, proof: Proof, max_
     _check_state(state, asked)
     _check_table(state, table)
     if asked.only != "rollback":
-        step = shares[-1] - shares[-2]
-        if step > as_fraction(max_step):
+        step, largest = shares[-1] - shares[-2], min(max_step, state.governance.max_step)
+        if step > as_fraction(largest):
             raise ExportNotAllowed(
                 f"The stage {stages[number].name} of {state.id} moves {float(step):.0%} of the traffic at once, and "
-                f"environments.{state.governance.environment}.max_step is {max_step:.0%}.",
+                f"environments.{state.governance.environment}.max_step is {largest:.0%}.",
                 fix="propose it with smaller stages, or raise max_step",
             )
         if expires is not None and now >= expires:
