@@ -23,6 +23,7 @@ from app.cli_fleet import fleet
 from app.cli_power import power
 from app.cli_prices import prices
 from app.cli_replay import replay
+from app.cli_shadow import shadow
 from app.client import Client
 from app.errors import AppError, BadRequest
 from app.logs import log_to_stderr
@@ -57,6 +58,7 @@ app.add_typer(prices, name="prices")
 app.add_typer(power, name="power")
 app.add_typer(replay, name="replay")
 app.add_typer(fleet, name="fleet")
+app.add_typer(shadow, name="shadow")
 token = group("token", "API tokens: create, list, revoke.")
 
 

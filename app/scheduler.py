@@ -27,6 +27,7 @@ from warehouse.errors import WarehouseError
 from warehouse.freshness import freshness
 
 _SWEEP_S = 60.0
+_OURS = ("sweep", "shadow")  # jobs that fetch nothing
 _RETRY_S = 60.0
 _STOP_WAIT_S = 3.0
 log = structlog.get_logger("joulebook.scheduler")
@@ -55,6 +56,7 @@ class Jobs:
                 if source.enabled:
                     self._add(source.source_id, self._refresh, source.cadence_s, due[source.source_id])
         self._add("sweep", self._sweep, _SWEEP_S, datetime.now(UTC) + timedelta(seconds=5))
+        self._add("shadow", self._shadow, self._desk.settings.shadow.cadence, datetime.now(UTC) + timedelta(seconds=30))
         self._scheduler.start()
 
     def _add(self, name: str, job: Callable[[str], None], every_s: float, first: datetime) -> None:
@@ -113,8 +115,16 @@ class Jobs:
             log.warning("recommendation sweep failed", reason=error.message)
         look_for_alerts(self._desk)
 
+    def _shadow(self, name: str) -> None:
+        """Ask the shadowing policies about what was logged since, and judge what waits for its gate."""
+        for operation in ("shadow.decide", "recommend.judge"):
+            try:
+                call(self._desk, operation, {}, SYSTEM)
+            except AppError as error:
+                log.warning("shadow round failed", operation=operation, reason=error.message)
+
     def _on_not_run(self, event: JobEvent) -> None:
-        if event.job_id == "sweep":
+        if event.job_id in _OURS:
             return
         missed = event.code == EVENT_JOB_MISSED
         source = next((s for s in http_sources(self._desk) if s.source_id == event.job_id), None)
@@ -137,7 +147,7 @@ class Jobs:
         return {
             job.id: job.next_run_time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
             for job in self._scheduler.get_jobs()
-            if job.next_run_time is not None and job.id != "sweep"
+            if job.next_run_time is not None and job.id not in _OURS
         }
 
     def stop(self) -> None:

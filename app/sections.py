@@ -218,7 +218,7 @@ class ShadowSettings(Section):
     """Logged requests older than this are not shadowed."""
     batch: int = Field(5000, ge=1)
     """Most requests that one round decides."""
-    cadence: Duration = "5 min"  # type: ignore[assignment]
+    cadence: Annotated[Duration, AfterValidator(_unhurried)] = "5 min"  # type: ignore[assignment]
     """Time between two rounds."""
     category: str = "general_chat"
     """Category that a logged request counts as where no label tells it."""

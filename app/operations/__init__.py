@@ -154,6 +154,7 @@ def load_all() -> None:
         replay_train,
         routing,
         sampling,
+        shadowing,
         sql,
         tokens,
         training_sets,

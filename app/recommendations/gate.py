@@ -1,27 +1,35 @@
 """The gate at the desk: pairs of the warehouse -> evidence -> verdict -> a report and a move of the lifecycle.
 
-Only pairs that were observed after the margins were stored count, and only those of exactly the two offers. Paired
-replays are judged where there are any, mirrored requests otherwise: the two are never mixed.
+Only pairs that were observed, and learned of, after the margins were stored count, and only those of exactly the two
+offers. Below the plan only harm is looked for, by a confidence sequence. At the plan there is one look by fixed
+intervals. After it a verdict changes only where fixed intervals and the sequence agree, so that looking again and
+again does not pass what one look would not.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from app.operations import Actor
+from app.operations.routing import router_parameters
 from app.recommendations import store
+from app.shadow.beside import weaker
+from app.shadow.deciding import candidate_of
+from app.shadow.evidence import evidence_of, first_runs, kind_of, notes, usable
 from policies.proof.checks import Mode, Ruling
-from policies.proof.evidence import Amounts, Both, Constraint, Evidence
+from policies.proof.evidence import Constraint
 from policies.proof.gate import Verdict, judge
 from policies.proof.margins import HARD_CONSTRAINTS, Margins, OutcomeKind
 from policies.recommend import lifecycle
 from policies.recommend.governance import SHADOW
 from policies.recommend.lifecycle import Command
 from policies.recommend.state import UNDECIDED, RecState, State
+from policies.router.filters import ACCESS, CONTEXT, TAGS
 from warehouse.clock import iso, utcnow
 from warehouse.engine import Transaction
 from warehouse.ids import canonical_json, uuid7
@@ -31,129 +39,138 @@ from warehouse.tables import frame
 
 if TYPE_CHECKING:
     from app.desk import Desk
+    from app.settings import Settings
 
 SOURCE = "desk:gate"
-_AGAIN_AT = 1.1  # an undecided verdict is written down again once the pairs have grown by a tenth
+_AGAIN_AT = 1.1  # an undecided verdict is written down again once the requests have grown by a tenth
+# Which reasons of an excluded offer break which hard constraint; tags carry residency and safety promises alike.
+_BROKEN_BY = {"authorization": (ACCESS,), "residency": (TAGS,), "safety": (TAGS,), "context": (CONTEXT,)}
 
 _PAIRS = """
 SELECT * FROM core.shadow_pair
-WHERE control_offer = $control AND candidate_offer = $candidate AND observed_at >= $since AND observed_at <= $until
-  AND known_from <= $as_of
+WHERE control_offer = $control AND candidate_offer = $candidate AND observed_at >= $since
+  AND known_from >= $since AND known_from <= $as_of
 ORDER BY observed_at, pair_id, source_id
+"""
+_DECISIONS = """
+SELECT incumbent, excluded, count(*) AS n
+FROM core.shadow_decision
+WHERE policy_id = $policy_id AND known_from <= $as_of
+GROUP BY ALL ORDER BY ALL
 """
 
 
-def read_pairs(snap: Snapshot, state: RecState, until: datetime | None = None) -> pl.DataFrame:
+@dataclass(frozen=True)
+class Look:
+    """One look at what there is. n: requests that count towards the plan."""
+
+    pairs: pl.DataFrame
+    kind: OutcomeKind
+    n: int
+    planned: int
+    eligible: tuple[Constraint, ...]
+
+    @property
+    def enough(self) -> bool:
+        return self.n >= self.planned
+
+    @property
+    def broken(self) -> bool:
+        return any(c.violations for c in self.eligible)
+
+
+def stage_of(state: RecState) -> str | None:
+    """The stage whose gate is to be judged now; None where nothing is."""
+    if state.shadow is None or state.pending is not None:
+        return None
+    if state.state in UNDECIDED:
+        return SHADOW
+    return state.stage.name if state.state is State.OBSERVING and state.next_stage is not None else None
+
+
+def read_pairs(snap: Snapshot, state: RecState) -> pl.DataFrame:
     """Pairs that count for the present gate of `state`: of its two offers, from after its margins (or its stage)."""
     assert state.shadow is not None
     since = state.stage_since if state.state is State.OBSERVING and state.stage_since else state.shadow.started_at
-    content = state.content
-    return snap.sql(
-        _PAIRS, control=content["from"], candidate=content["to"], since=since, until=until or datetime(9999, 1, 1)
-    )
+    return snap.sql(_PAIRS, control=state.content["from"], candidate=state.content["to"], since=since)
 
 
-def evidence_of(pairs: pl.DataFrame, eligible: tuple[Constraint, ...]) -> Evidence:
-    """What the gate is told. `eligible`: the proofs over the eligible set that the ranking made."""
-    kinds = pairs["evidence_kind"].unique().to_list()
-    strongest = next((k for k in OutcomeKind if k.value in kinds), OutcomeKind.PAIRED_REPLAY)
-    used = pairs.filter((pl.col("evidence_kind") == strongest.value) & ~pl.col("aborted"))
-    aborted = pairs.filter((pl.col("evidence_kind") == strongest.value) & pl.col("aborted")).height
-    violations = used["violation"].drop_nulls()
-    clusters = used["cluster"]
-    return Evidence(
-        kind=strongest.value,
-        success=_both(used, "success"),
-        latency_s=_both(used, "latency_s") if _told(used, "latency_s") else None,
-        energy_j=_amounts(used, "energy_j", used["evidence_class"], used["meter_class"]),
-        usd=_amounts(used, "cost_usd", pl.repeat("measured", used.height, eager=True), _bill(used)),
-        carbon_g=_amounts(used, "carbon_g", used["carbon_evidence_class"], used["meter_class"]),
-        constraints=(*eligible, Constraint("sampled", used.height, violations.len(), proved=False)),
-        clusters=_labels(clusters) if clusters.null_count() < used.height else None,
-        category=[str(c) for c in used["category"]],
-        aborted=f"{aborted} of {aborted + used.height} pairs were aborted" if aborted > used.height else None,
-    )
-
-
-def _both(pairs: pl.DataFrame, name: str) -> Both:
-    return Both(*(_floats(pairs[f"{arm}_{name}"]) for arm in ("candidate", "control")))
-
-
-def _told(pairs: pl.DataFrame, name: str) -> bool:
-    return pairs[f"candidate_{name}"].null_count() < pairs.height
-
-
-def _amounts(pairs: pl.DataFrame, name: str, classes: pl.Series, meters: pl.Series) -> Amounts | None:
-    if not pairs.height or not _told(pairs, name):
-        return None
-    told = [None if c is None else str(c) for c in classes]
-    kind = [str(c) for c in told if c is not None]
-    meter = [None if m is None else str(m) for m in meters]
-    candidate, control = (_floats(pairs[f"{arm}_{name}"]) for arm in ("candidate", "control"))
-    return Amounts(candidate, control, kind, kind, meter, meter)
-
-
-def _bill(pairs: pl.DataFrame) -> pl.Series:
-    return pl.repeat("bill", pairs.height, eager=True)
-
-
-def _floats(values: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-
-
-def _labels(values: pl.Series) -> np.ndarray[Any, Any]:
-    """A pair without a cluster is one by itself."""
-    alone = pl.int_range(values.len(), eager=True).cast(pl.String)
-    return values.fill_null("pair " + alone).to_numpy()
-
-
-def verdict_of(snap: Snapshot, state: RecState, *, monitor: bool) -> tuple[Verdict, pl.DataFrame]:
-    """The gate's verdict on what is known in `snap`; before the planned n only harm is looked for."""
+def look(snap: Snapshot, settings: Settings, state: RecState) -> Look:
+    """What there is to be judged about `state` in `snap`."""
     assert state.shadow is not None
     pairs = read_pairs(snap, state)
+    planned = Margins.from_dict(state.shadow.margins).n
+    kind = kind_of(pairs, planned)
+    return Look(pairs, kind, usable(first_runs(pairs, kind)), planned, eligibility(snap, settings, state))
+
+
+def eligibility(snap: Snapshot, settings: Settings, state: RecState) -> tuple[Constraint, ...]:
+    """Hard constraints, proved over the eligible sets of every cell and of every logged request in them.
+
+    A request that broke the same constraint with the offer that did serve it is not counted against the candidate.
+    """
+    cells, to = state.content["cells"], state.content["to"]
+    candidate = candidate_of(state, router_parameters(settings))
+    seen = snap.sql(_DECISIONS, policy_id=candidate.policy_id)
+    n, broken = len(cells), dict.fromkeys(HARD_CONSTRAINTS, sum(c["score_to"] is None for c in cells))
+    for incumbent, excluded, count in seen.iter_rows():
+        n += count
+        codes: dict[str, Any] = json.loads(excluded)
+        for name, by in _BROKEN_BY.items():
+            mine, served = (set(by) & set(codes.get(offer, ())) for offer in (to, incumbent))
+            broken[name] += count if mine and not served else 0
+    return tuple(Constraint(name, n, broken[name], proved=True) for name in HARD_CONSTRAINTS)
+
+
+def verdict_of(state: RecState, seen: Look, mode: Mode) -> Verdict:
+    """The gate's verdict on one look. Pure."""
+    assert state.shadow is not None
     margins = Margins.from_dict(state.shadow.margins)
-    mode = Mode.MONITOR if monitor else Mode.FIXED
-    return judge(evidence_of(pairs, proof_of_eligibility(state)), margins, mode=mode), pairs
+    told = evidence_of(seen.pairs, seen.kind, seen.eligible, state.shadow.mix, margins.min_coverage)
+    if mode is Mode.MONITOR:  # a sequence is of the pairs as they come; the fixed look is that of the mix
+        told = replace(told, strata=None, mix=None)
+    return judge(told, margins, mode=mode)
 
 
-def proof_of_eligibility(state: RecState) -> tuple[Constraint, ...]:
-    """The candidate passed every hard constraint of every cell: the ranking chose it from the eligible set."""
-    cells = state.content["cells"]
-    outside = sum(c["score_to"] is None for c in cells)
-    return tuple(Constraint(name, len(cells), outside, proved=True) for name in HARD_CONSTRAINTS)
+def decided(state: RecState, seen: Look, before: Ruling | None) -> Verdict:
+    """The verdict that counts: see the rule at the top of this module. before: what the look at the plan said."""
+    if not seen.enough:
+        return verdict_of(state, seen, Mode.MONITOR)
+    found = verdict_of(state, seen, Mode.FIXED)
+    if before is None or found.verdict is before or seen.broken:
+        return found
+    again = verdict_of(state, seen, Mode.MONITOR)
+    if again.verdict is found.verdict:
+        return found
+    words = f"{found.words}; an interval that holds at every look does not confirm it, so {before} stays"
+    return replace(found, verdict=before, words=words)
 
 
 def run_gate(tx: Transaction, desk: Desk, actor: Actor, state: RecState, snap: Snapshot, now: datetime) -> str | None:
     """Judge `state` and write what came of it; the verdict, or None where nothing is to be judged or nothing is new."""
-    if state.shadow is None or state.pending is not None:
+    stage = stage_of(state)
+    if stage is None or state.shadow is None:
         return None
-    staged = state.state is State.OBSERVING and state.next_stage is not None
-    if state.state not in UNDECIDED and not staged:
-        return None
-    stage = state.stage.name if staged else SHADOW
     before = state.verdicts.get(stage)
-    planned = Margins.from_dict(state.shadow.margins).n
-    enough = read_pairs(snap, state).filter(~pl.col("aborted")).height >= planned
-    found, pairs = verdict_of(snap, state, monitor=not enough)
     over = (now - state.shadow.started_at).total_seconds() >= desk.settings.shadow.give_up_after
-    if not enough and found.verdict is Ruling.PASS:  # a look before the plan is complete may only find harm
+    over = over and stage == SHADOW and state.state is State.SHADOWING
+    seen = look(snap, desk.settings, state)
+    if not _news(state, stage, seen, over=over):
         return None
-    complete = found.verdict is Ruling.INCONCLUSIVE and (enough or over)
-    same = before is not None and before.verdict == found.verdict.value
-    settled = same and (not complete or state.state is State.INCONCLUSIVE)
-    if settled and before is not None and pairs.height < _AGAIN_AT * max(before.n, 1):
+    planned_look = Ruling(before.verdict) if before is not None and before.n >= seen.planned else None
+    found = decided(state, seen, planned_look)
+    if found.verdict is Ruling.PASS and not seen.enough:  # a look before the plan is complete may only find harm
         return None
-    if before is None and not pairs.height and not over:
-        return None
+    complete = found.verdict is Ruling.INCONCLUSIVE and (seen.enough or over)
     gate_id = uuid7()
-    _store(tx, state, stage, gate_id, found, pairs, now)
+    _store(tx, desk, state, stage, gate_id, found, seen, snap, now)
     told = {
         "stage": stage,
         "verdict": found.verdict.value,
         "gate_id": gate_id,
         "why": found.words,
-        "n": pairs.height,
-        "planned_n": planned,
+        "n": seen.n,
+        "planned_n": seen.planned,
         "complete": complete,
     }
     command = Command("judge", revision=state.revision, data=told)
@@ -161,10 +178,44 @@ def run_gate(tx: Transaction, desk: Desk, actor: Actor, state: RecState, snap: S
     return found.verdict.value
 
 
+def _news(state: RecState, stage: str, seen: Look, *, over: bool) -> bool:
+    """Whether judging again could say anything new, without judging: so that a sweep costs little."""
+    before = state.verdicts.get(stage)
+    if over:
+        return True
+    if before is None:
+        return bool(seen.pairs.height) or seen.broken
+    if seen.broken:
+        return before.verdict != Ruling.FAIL
+    if before.n < seen.planned <= seen.n:
+        return True
+    newest = seen.pairs["known_from"].max()
+    restated = isinstance(newest, datetime) and newest > before.at
+    return restated and (seen.n >= _AGAIN_AT * max(before.n, 1) or seen.n < before.n)
+
+
 def _store(
-    tx: Transaction, state: RecState, stage: str, gate_id: str, found: Verdict, pairs: pl.DataFrame, now: datetime
+    tx: Transaction,
+    desk: Desk,
+    state: RecState,
+    stage: str,
+    gate_id: str,
+    found: Verdict,
+    seen: Look,
+    snap: Snapshot,
+    now: datetime,
 ) -> None:
     assert state.shadow is not None
+    report = {
+        **found.to_dict(),
+        "judged_at": iso(now),
+        "as_of": iso(snap.as_of),
+        "margins": dict(state.shadow.margins),
+        "mix": dict(state.shadow.mix) if state.shadow.mix else None,
+        "mix_basis": state.shadow.mix_basis,
+        "evidence": notes(seen.pairs, seen.kind),
+        "beside": weaker(snap, desk.settings, state, seen.pairs, seen.kind),
+    }
     row = {
         "gate_id": gate_id,
         "recommendation_id": state.id,
@@ -172,22 +223,22 @@ def _store(
         "content_hash": state.content_hash,
         "stage": stage,
         "margins_sha256": state.shadow.margins_sha256,
-        "evidence_kind": found.kind.value if found.kind and pairs.height else None,
+        "evidence_kind": found.kind.value if found.kind and seen.pairs.height else None,
         "judged_at": now,
         "verdict": found.verdict.value,
-        "n": pairs.height,
-        "planned_n": found.planned_n,
-        "report": canonical_json({**found.to_dict(), "judged_at": iso(now), "margins": dict(state.shadow.margins)}),
+        "n": seen.n,
+        "planned_n": seen.planned,
+        "report": canonical_json(report),
     }
-    told = frame("core.gate_report", [row])
-    load(tx, "core.gate_report", told, source_id=SOURCE, run_id=gate_id, known_from=now)
+    source = "sample:gate" if state.content["is_sample"] else SOURCE
+    load(tx, "core.gate_report", frame("core.gate_report", [row]), source_id=source, run_id=gate_id, known_from=now)
 
 
 def judge_all(desk: Desk, actor: Actor, only: str | None = None) -> dict[str, str]:
     """Judge every recommendation that waits for a gate (or `only` one); id -> verdict where it was written down."""
     found: dict[str, str] = {}
     now = utcnow()
-    with snapshot(desk.warehouse) as snap, desk.warehouse.transaction() as tx:
+    with snapshot(desk.warehouse, now) as snap, desk.warehouse.transaction() as tx:
         for state in store.states(store.all_events(tx)):
             if only is not None and state.id != only:
                 continue

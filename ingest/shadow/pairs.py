@@ -7,7 +7,7 @@ NULL. A pair that contradicts itself is refused with the reason, its siblings lo
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import polars as pl
 
@@ -78,7 +78,7 @@ def _typed(text: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _checks(latest: object) -> list[Check]:
+def _checks(latest: datetime) -> list[Check]:
     """What makes a pair unusable, in the order in which it is looked at."""
     checks: list[Check] = [(n, "is missing", pl.col("told_at" if n == "observed_at" else n).is_null()) for n in _NEEDED]
     checks += [

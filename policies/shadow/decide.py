@@ -114,10 +114,10 @@ def _stretches(requests: pl.DataFrame, instants: Sequence[datetime]) -> Iterator
     """(the instant to read, the requests for which that snapshot is the one of their own instant)."""
     places = [bisect.bisect_right(instants, at) for at in requests["asked_at"]]
     placed = requests.with_columns(pl.Series("place_", places, dtype=pl.Int64))
-    for (place,), group in placed.group_by("place_", maintain_order=True):
-        number = int(place)  # type: ignore[call-overload]
-        first = instants[number - 1] if number else group["asked_at"].min()
-        yield first, group.drop("place_")  # type: ignore[misc]
+    for group in placed.partition_by("place_", maintain_order=True):
+        number = int(group["place_"][0])
+        first: datetime = instants[number - 1] if number else min(group["asked_at"])
+        yield first, group.drop("place_")
 
 
 def _rows(
@@ -185,8 +185,9 @@ def _standing(request: Mapping[str, Any], known: Known, panel: Panel, answer: An
         return _chosen(panel.parameters.policy_id(), None, request, None, known, None, fallback=True, why=why)
     ranking = answer.ranking
     chosen = _tie_to(request["incumbent"], ranking)
-    why = ranking.fallback_reason or (ranking.hand_back.message if ranking.hand_back else None)
-    return _chosen(ranking.policy_id, None, request, chosen, known, answer, fallback=ranking.fallback, why=why)
+    handed_back = ranking.hand_back.message if ranking.hand_back else None
+    reason = ranking.fallback_reason or handed_back
+    return _chosen(ranking.policy_id, None, request, chosen, known, answer, fallback=ranking.fallback, why=reason)
 
 
 def _tie_to(incumbent: str | None, ranking: Ranking) -> str | None:
@@ -203,7 +204,7 @@ def _candidate(request: Mapping[str, Any], known: Known, candidate: Candidate, a
     if isinstance(side, Excluded):
         out = f"{to} is excluded: {'; '.join(r.text for r in side.reasons)}"
     chosen = to if out is None else candidate.control
-    row = _chosen(
+    row: dict[str, Any] = _chosen(
         candidate.policy_id,
         candidate.recommendation_id,
         request,

@@ -67,7 +67,7 @@ def read(snapshot: Snapshot, scope: Scope) -> pl.DataFrame:
 def instants(snapshot: Snapshot, max_age: timedelta) -> list[datetime]:
     """The instants between which no decision can change, ascending."""
     asked = snapshot.sql(sql_text("instants.sql"), max_age=int(max_age.total_seconds() * 1e6))
-    return asked["at"].to_list()
+    return asked["instant"].to_list()
 
 
 def questions(requests: pl.DataFrame, tiers: Mapping[str, int | None], defaults: Defaults) -> pl.DataFrame:
