@@ -75,7 +75,9 @@ def list_(desk: Desk, actor: Actor, params: ListParams) -> dict[str, Any]:
         if (params.state is None or s.state is params.state)
         and (params.include_closed or params.state is not None or not s.closed)
     ]
-    told: dict[str, Any] = {"recommendations": [shown.summary(s) for s in wanted], "as_of": iso(utcnow())}
+    now, freeze = utcnow(), desk.settings.approval_policy.freeze
+    rows = [{**shown.summary(s), **shown.now(s, now, freeze)} for s in wanted]
+    told: dict[str, Any] = {"recommendations": rows, "as_of": iso(now)}
     if params.include_held:
         with policy_errors():
             told["held"] = [h.to_dict() for h in refresh.compare(desk).held]
@@ -93,9 +95,10 @@ def show(desk: Desk, actor: Actor, params: ShowParams) -> dict[str, Any]:
         state, events = store.one(reader, params.id)
         everything = store.all_events(reader)
         known = known_table(reader, desk.settings)
+        proved = store.gate_report(reader, state)
     terms = store.limits(desk.settings)
-    commands = buttons.commands(state, known=known, everything=everything, terms=terms)
-    return {**shown.detail(state, events), "commands": commands}
+    commands = buttons.commands(state, actor, known=known, everything=everything, terms=terms, proved=proved)
+    return {**shown.detail(state, events), **shown.now(state, utcnow(), terms.freeze), "commands": commands}
 
 
 class DecisionParams(ShowParams):
@@ -116,6 +119,7 @@ def _decide(
             known=known_table(tx, desk.settings),
             everything=store.all_events(tx),
             terms=store.limits(desk.settings),
+            proved=store.gate_report(tx, state) if name == "approve" else None,
         )
         return Command(name, revision=params.revision, reason=params.reason, data=data or {}), hindrance
 

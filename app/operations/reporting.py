@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +15,10 @@ from app.policy_errors import as_desk_error, policy_errors
 from app.recommendations import shown, store
 from policies.recommend import lifecycle
 from policies.recommend.errors import TargetUnknown
+from policies.recommend.freeze import frozen as ice
 from policies.recommend.lifecycle import Command
 from policies.recommend.outcome import Outcome, judge
-from policies.recommend.state import LedgerEvent, RecState, State
+from policies.recommend.state import LedgerEvent, RecState
 from policies.recommend.table import Table
 from warehouse import ledger
 from warehouse.clock import to_utc, utcnow
@@ -44,28 +46,33 @@ def collect(desk: Desk, actor: Actor, params: CollectParams) -> dict[str, Any]:
         raise as_desk_error(
             TargetUnknown(f"There is no target {target!r}.", fix=f"use one of {', '.join(sorted(names))}")
         )
-    if not any(lifecycle.collect(s, target)[0] for s in states):
-        return {"target": target, "commands": []}
+    frozen = ice(desk.settings.approval_policy.freeze, utcnow())
+    if not any(lifecycle.collect(s, target, now=utcnow(), frozen=frozen)[0] for s in states):
+        return {"target": target, "commands": [], "frozen": frozen}
     handed: list[dict[str, Any]] = []
     with desk.command_lock, policy_errors():
         with snapshot(desk.warehouse) as snap:
             table = current_table(desk.warehouse, desk.settings, snap)
         with desk.warehouse.transaction() as tx:
             for state in store.states(store.all_events(tx)):
-                if state.state is State.APPROVED and state.expires_at and utcnow() >= state.expires_at:
-                    continue  # too old to be applied; the next refresh marks it expired
-                kind, drafts = lifecycle.collect(state, target)
+                # What is too old to be applied is left out; the next refresh marks it expired.
+                kind, drafts = lifecycle.collect(state, target, now=utcnow(), frozen=frozen)
                 if kind is not None:
                     store.append(tx, actor, state.id, drafts)
                     handed.append(_command(state, kind, drafts[-1].revision if drafts else state.revision, table))
         ledger.anchor(desk.warehouse)
     # Undo first, and the newest change first, so that changes come off in the order they lie on each other.
     undo = [c for c in reversed(handed) if c["kind"] == "rollback"]
-    return {"target": target, "commands": [*undo, *(c for c in handed if c["kind"] == "apply")]}
+    return {"target": target, "commands": [*undo, *(c for c in handed if c["kind"] == "apply")], "frozen": frozen}
 
 
 def _command(state: RecState, kind: str, revision: int, table: Table) -> dict[str, Any]:
-    """Set every cell from `old` to `new`. `table_before` is for a target that has no table yet."""
+    """What a target has to do. `table_before` is for one that has no table yet.
+
+    A stage with the whole traffic sets every cell from `old` to `new`. One with a share leaves the route as it is and
+    gives `new` that share of the cell's traffic (`shares`). A rollback restores the route and ends every share.
+    """
+    whole = kind == "rollback" or state.stage.share >= 1
     sides = ("from", "to") if kind == "apply" else ("to", "from")
     cells = [
         {"key": key, "old": cell[sides[0]], "new": cell[sides[1]]}
@@ -81,19 +88,29 @@ def _command(state: RecState, kind: str, revision: int, table: Table) -> dict[st
         "content_hash": state.content_hash,
         "content": dict(state.content),
         "cells": cells,
+        "stage": {"no": state.stage_no, **asdict(state.stage), "of": len(state.governance.stages)},
+        "shares": {} if whole else shares(state.id, cells, state.stage.share),
         "table_before": before,
-        "table_after": {**before, **{c["key"]: c["new"] for c in cells}},
+        "table_after": {**before, **{c["key"]: c["new"] for c in cells}} if whole else before,
     }
 
 
+def shares(rec_id: str, cells: Sequence[Mapping[str, Any]], share: float) -> dict[str, Any]:
+    return {c["key"]: {"candidate": c["new"], "share": share, "recommendation": rec_id} for c in cells}
+
+
 class ReportParams(Params):
-    """`detail` is free text of the target, such as the checksum of what it wrote."""
+    """`detail` is free text of the target, such as the checksum of what it wrote.
+
+    `content_hash`: of the content that the target carries out; where it is told it must be the approved one.
+    """
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     target: Name
     revision: int | None = Field(None, ge=1)
     idempotency_key: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     detail: Text | None = None
+    content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 
 class AcknowledgeParams(ReportParams):
@@ -104,7 +121,7 @@ class AcknowledgeParams(ReportParams):
 
 def _report(desk: Desk, actor: Actor, name: str, params: ReportParams, rejection: str | None = None) -> dict[str, Any]:
     def prepare(state: RecState, events: Sequence[LedgerEvent], tx: Transaction) -> tuple[Command, str | None]:
-        data = {"detail": params.detail} if params.detail else {}
+        data = {k: v for k, v in (("detail", params.detail), ("content_hash", params.content_hash)) if v}
         return Command(name, params.revision, params.target, rejection=rejection, data=data), None
 
     return store.execute(desk, actor, name, params, prepare)

@@ -103,8 +103,7 @@ def write(tx: Transaction, desk: Desk, actor: Actor, found: Found) -> Told:
 
 def _open(state: RecState) -> bool:
     """Whether its content may still change: nobody has decided, or nobody has collected what was decided."""
-    collected = any(t.has_change or t.sent_at is not None for t in state.targets)
-    return state.state in UNDECIDED or (state.state is State.APPROVED and not collected)
+    return state.state in UNDECIDED or state.uncollected
 
 
 def begin_shadow(tx: Transaction, desk: Desk, actor: Actor, rec_id: str, now: datetime) -> None:
@@ -112,7 +111,7 @@ def begin_shadow(tx: Transaction, desk: Desk, actor: Actor, rec_id: str, now: da
     state, _ = store.one(tx, rec_id)
     told = margins.configured(desk.settings)
     mine = state.shadow is None or (state.shadow.person is None and state.shadow.margins_sha256 != margins.digest(told))
-    if not desk.settings.approval_policy.auto_shadow or state.state not in UNDECIDED or not mine:
+    if not desk.settings.approval_policy.auto_shadow or not _open(state) or not mine:
         return
     mix = fixed_mix(tx, desk.settings, state.content, now)
     command = Command("shadow", revision=state.revision, data=margins.shadow_data(told, None, mix))
@@ -133,7 +132,9 @@ def _held_back(
         guardrails.flight_hold(proposal.keys, [s for s in known if existing is None or s.id != existing.id])
         or guardrails.dwell_hold(proposal.keys, table, terms, now)
         or guardrails.repeat_hold(proposal.evidence_hash, proposal.group, known)
+        or guardrails.backoff_hold(proposal.keys, known, terms, now)
         or (guardrails.budget_hold(events, len(proposal.keys), terms, now) if existing is None else None)
+        or (guardrails.pool_hold(events, proposal.content, terms, now) if existing is None else None)
     )
 
 

@@ -7,7 +7,10 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from policies.recommend.deadlines import in_words, waiting
+from policies.recommend.freeze import frozen
 from policies.recommend.state import RecState
+from policies.recommend.votes import votes
 from warehouse import ledger
 from warehouse.clock import iso
 
@@ -20,6 +23,37 @@ def target_json(state: RecState) -> list[dict[str, Any]]:
     return [{k: _iso(v) for k, v in asdict(t).items()} for t in state.targets]
 
 
+def now(state: RecState, at: datetime, freeze: Sequence[str] = ()) -> dict[str, Any]:
+    """What depends on the time of asking: who is silent for how long, approvals that lapsed, a freeze."""
+    owed = [
+        {"target": w.target, "owes": w.owes, "since": _iso(w.since), "for_s": w.for_s, "limit_s": w.limit_s,
+         "overdue": w.overdue, "rejection": w.rejection}
+        for w in waiting(state, at)
+    ]  # fmt: skip
+    return {
+        "partial": state.partial,
+        "progress": in_words(state, at),
+        "waiting": owed,
+        "votes": votes(state, at),
+        "frozen": frozen(freeze, at),
+    }
+
+
+def stage_json(state: RecState) -> dict[str, Any]:
+    """Which share of the traffic it is at, and what its gates said."""
+    shadow = state.shadow
+    return {
+        "stage": {"no": state.stage_no, **asdict(state.stage), "since": _iso(state.stage_since)},
+        "stages": [asdict(s) for s in state.governance.stages],
+        "gates": {name: {k: _iso(v) for k, v in asdict(v).items()} for name, v in state.verdicts.items()},
+        "in_force": state.in_force,
+        "margins": None if shadow is None else {
+            "margins": dict(shadow.margins), "sha256": shadow.margins_sha256, "since": _iso(shadow.started_at),
+            "set_by": shadow.person, "planned_n": shadow.planned_n,
+        },
+    }  # fmt: skip
+
+
 def progress(state: RecState) -> dict[str, Any]:
     """How far a recommendation is."""
     return {
@@ -30,6 +64,7 @@ def progress(state: RecState) -> dict[str, Any]:
         "etag": state.etag,
         "pending": state.pending,
         "content_hash": state.content_hash,
+        "partial": state.partial,
         "targets": target_json(state),
         "outcome": dict(state.outcomes[-1]) if state.outcomes else None,
         "seq": state.last_seq,
@@ -42,6 +77,7 @@ def summary(state: RecState) -> dict[str, Any]:
     told = content["promise"]
     return {
         **progress(state),
+        **stage_json(state),
         "title": content["title"],
         "from": content["from"],
         "to": content["to"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
@@ -35,6 +36,10 @@ def limits(settings: Settings) -> guardrails.Limits:
         expires_after=timedelta(seconds=told.expires_after),
         min_dwell=timedelta(seconds=told.min_dwell),
         max_changes_per_day=told.max_changes_per_day,
+        max_changes_per_pool=told.max_changes_per_pool,
+        backoff=timedelta(seconds=told.backoff),
+        backoff_max=timedelta(seconds=told.backoff_max),
+        freeze=settings.approval_policy.freeze,
         targets=told.targets,
         governance=governance(settings),
     )
@@ -51,6 +56,7 @@ def governance(settings: Settings) -> Governance:
         self_approval=told.self_approval,
         approval_expires_s=told.approval_expires,
         stages=tuple(Stage(s.name, s.share) for s in told.stages),
+        max_step=told.max_step,
         auto_rollback=told.auto_rollback,
         acknowledge_within_s=told.acknowledge_within,
         actuate_within_s=told.actuate_within,
@@ -83,6 +89,15 @@ def one(source: Warehouse | Transaction, rec_id: str) -> tuple[RecState, list[le
     if state is None:
         raise NotFound(f"There is no recommendation {rec_id!r}.", fix="list the recommendations to see their ids")
     return state, events
+
+
+def gate_report(source: Warehouse | Transaction, state: RecState) -> dict[str, Any] | None:
+    """What the gate before any traffic found, in full; None where it has not judged."""
+    if state.gate is None or state.gate.gate_id is None:
+        return None
+    found = source.query("SELECT report FROM core.gate_report WHERE gate_id = $id", {"id": state.gate.gate_id})
+    told: dict[str, Any] | None = json.loads(found.item(0, 0)) if found.height else None
+    return told
 
 
 # writing ----------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ class Stage:
 class Governance:
     """Who must approve, what must be proved, and how the change is rolled out.
 
-    `stages` rise to a share of 1; each but the last has a gate before the next one. Durations in seconds.
+    `stages` rise to a share of 1; each but the last has a gate before the next one. No stage moves more than
+    `max_step` of the traffic. Durations in seconds.
     """
 
     environment: str = "none"
@@ -35,6 +36,7 @@ class Governance:
     self_approval: bool = True
     approval_expires_s: float | None = None
     stages: tuple[Stage, ...] = (Stage(FULL, 1.0),)
+    max_step: float = 1.0
     auto_rollback: bool = False
     acknowledge_within_s: float | None = None
     actuate_within_s: float | None = None
@@ -42,6 +44,16 @@ class Governance:
     def to_dict(self) -> dict[str, Any]:
         told = asdict(self)
         return {**told, "roles": list(self.roles), "stages": [asdict(s) for s in self.stages]}
+
+
+def step_too_large(rules: Governance, stage_no: int) -> str | None:
+    """Why the stage moves more of the traffic at once than allowed; None where it does not."""
+    before = rules.stages[stage_no - 1].share if stage_no else 0.0
+    stage = rules.stages[stage_no]
+    moved = stage.share - before
+    if moved <= rules.max_step + 1e-9:
+        return None
+    return f"{stage.name} moves {moved:.0%} of the traffic at once, and at most {rules.max_step:.0%} may move"
 
 
 def of_content(content: Mapping[str, Any]) -> Governance:

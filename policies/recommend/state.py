@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -137,11 +137,13 @@ class RecState:
     expires_at: datetime | None = None
     approved_at: datetime | None = None
     pending: str | None = None  # "rollback" from its request until every holder of the change has undone it
+    pending_since: datetime | None = None
     outcomes: tuple[Mapping[str, Any], ...] = ()
     last_seq: int = 0
     reason: str | None = None
     routes: Mapping[str, str | None] = field(default_factory=dict)
     approvals: tuple[Approval, ...] = ()  # of the content as it is now
+    asked_by: tuple[str, ...] = ()  # everybody who ever set margins for this recommendation
     shadow: Shadow | None = None
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # by stage, of the content as it is now
     stage_no: int = 0
@@ -173,6 +175,20 @@ class RecState:
         return self.state in (State.SENT, State.ACKED, State.ACTUATED) and 0 < carrying < len(self.targets)
 
     @property
+    def uncollected(self) -> bool:
+        """Approved, and no target has taken it yet: nothing is lost by deciding anew."""
+        taken = any(t.has_change or t.sent_at is not None for t in self.targets)
+        return self.state is State.APPROVED and not taken and self.stage_no == 0
+
+    def lapsed(self, now: datetime) -> datetime | None:
+        """Since when the approval that no target has collected no longer counts; None where it does, or none is."""
+        within = self.governance.approval_expires_s
+        if not self.uncollected or within is None or self.approved_at is None:
+            return None
+        end = self.approved_at + timedelta(seconds=within)
+        return end if now >= end else None
+
+    @property
     def closed(self) -> bool:
         """Nothing is left to do: a terminal state, a success that nobody is undoing, a failure that nobody holds."""
         if self.state in TERMINAL or (self.state is State.SUCCEEDED and self.pending is None):
@@ -195,6 +211,8 @@ class RecState:
         text = self.state.value if k is None else f"{self.state.value} ({k}/{len(self.targets)})"
         if self.state in UNDECIDED and self.approvals:
             text += f", approved {len(self.approvals)}/{self.governance.approvals}"
+        if self.partial:
+            text += ", PARTIAL"
         if self.state in IN_FLIGHT and len(self.governance.stages) > 1:
             text += f", {self.stage.name} {self.stage.share:.0%}"
         if self.pending == "rollback":
@@ -223,9 +241,13 @@ def fold(events: Iterable[LedgerEvent]) -> RecState | None:
     """The state that the events of one recommendation, in order of seq, add up to; None without a proposal."""
     state: RecState | None = None
     for event in events:
-        if event.kind.startswith(PREFIX):
-            state = _apply(state, event, event.data)
+        state = advance(state, event)
     return state
+
+
+def advance(state: RecState | None, event: LedgerEvent) -> RecState | None:
+    """The state after one more event."""
+    return _apply(state, event, event.data) if event.kind.startswith(PREFIX) else state
 
 
 def _apply(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any]) -> RecState | None:
@@ -240,7 +262,7 @@ def _apply(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any]) 
         reason = body.get("reason")
         changed = replace(changed, state=State(body["state"]), changed_at=event.happened_at, reason=reason)
         if changed.state in TERMINAL:
-            changed = replace(changed, pending=None)
+            changed = replace(changed, pending=None, pending_since=None)
     if kind in ("approved", "approval_given") and body.get("person"):
         given = Approval(body["person"], body.get("role") or "", event.happened_at, body["content_hash"])
         changed = replace(changed, approvals=(*changed.approvals, given))
@@ -256,7 +278,8 @@ def _apply(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any]) 
         in_force = changed.in_force or bool(body.get("routes"))
         changed = replace(changed, stage_since=event.happened_at, in_force=in_force)
     elif kind == "rollback_requested":
-        changed = replace(changed, pending="rollback", decision_revision=changed.revision, reason=body.get("reason"))
+        changed = replace(changed, pending="rollback", pending_since=event.happened_at, reason=body.get("reason"))
+        changed = replace(changed, decision_revision=changed.revision)
     elif kind == "outcome":
         changed = replace(changed, outcomes=(*changed.outcomes, body))
     name = body.get("target")
@@ -284,14 +307,23 @@ def _proposed(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any
         last_seq=event.seq,
         routes={cell_key(c): c["to"] for c in content["cells"]},
         shadow=kept,
+        asked_by=state.asked_by if state and kept else (),
     )
 
 
 def _shadowing(state: RecState, at: datetime, body: Mapping[str, Any]) -> RecState:
     """New margins: whatever was approved or judged under others no longer counts."""
-    told = Shadow(body["margins"], body["margins_sha256"], at, body.get("person"), body.get("planned_n"),
-                  body.get("mix"), body.get("mix_basis"))  # fmt: skip
-    return replace(state, shadow=told, approvals=(), verdicts={})
+    told = Shadow(
+        margins=body["margins"],
+        margins_sha256=body["margins_sha256"],
+        started_at=at,
+        person=body.get("person"),
+        planned_n=body.get("planned_n"),
+        mix=body.get("mix"),
+        mix_basis=body.get("mix_basis"),
+    )
+    asked = (*state.asked_by, told.person) if told.person and told.person not in state.asked_by else state.asked_by
+    return replace(state, shadow=told, asked_by=asked, approvals=(), verdicts={}, approved_at=None)
 
 
 def _judged(state: RecState, at: datetime, body: Mapping[str, Any]) -> RecState:

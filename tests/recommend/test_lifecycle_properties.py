@@ -157,7 +157,7 @@ def test_two_targets_report_side_by_side_with_the_revision_they_were_handed() ->
             if (name, i) == ("acknowledge", 0):
                 assert state_of(events).label == "ACKED (1/2)"
             if (name, i) == ("actuate", 0):
-                assert state_of(events).label == "ACTUATED (1/2)"
+                assert state_of(events).label == "ACTUATED (1/2), PARTIAL"
     assert state_of(events).state is State.OBSERVING
 
 

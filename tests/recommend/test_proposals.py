@@ -165,6 +165,9 @@ def test_a_changed_cell_rests_before_it_may_change_again(driver: Driver) -> None
     assert told["proposed"] == []
     assert "rests for 30 min" in told["held"][0]["reason"]
     with time_machine.travel(utcnow() + timedelta(minutes=31)):
+        (held,) = driver.refresh()["held"]
+        assert "went wrong once (last R-0001, ROLLED_BACK at" in held["reason"], "dwelt, and still backs off"
+    with time_machine.travel(utcnow() + timedelta(minutes=61)):
         assert driver.refresh()["proposed"] == ["R-0002"]
 
 
