@@ -25,3 +25,9 @@ def inline(function: Callable[P, R]) -> Callable[P, R]:
     """The same for a small helper of a kernel: it is compiled into its callers."""
     compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function)
     return compiled
+
+
+def bare(function: Callable[P, R]) -> Callable[P, R]:
+    """`jit` for loops that pass many arrays between functions and allocate none: no reference is counted."""
+    compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+    return compiled
