@@ -24,12 +24,15 @@ def watched(client: Client, name: str, params: Mapping[str, Any], *, show: bool)
     task = uuid7()
     told: dict[str, Any] = {}
     errors: list[BaseException] = []
+    ended = threading.Event()  # not `join`: interrupted at the wrong moment, it takes a living thread for dead
 
     def work() -> None:
         try:
             told.update(client.call(name, {**params, "task": task}))
         except BaseException as error:  # whatever it is, the command must not end as if all were well
             errors.append(error)
+        finally:
+            ended.set()
 
     thread = threading.Thread(target=work, name=name, daemon=True)
     bar = Progress(
@@ -45,10 +48,10 @@ def watched(client: Client, name: str, params: Mapping[str, Any], *, show: bool)
     with bar:
         line = bar.add_task("starting", total=None)
         thread.start()
-        while thread.is_alive():
+        while not ended.is_set():
             try:
-                thread.join(_ASK_EVERY_S)
-                if show and thread.is_alive():
+                ended.wait(_ASK_EVERY_S)
+                if show and not ended.is_set():
                     now = client.call("replay.progress", {"task": task})
                     if now["running"]:
                         bar.update(line, description=now["stage"], completed=now["done"], total=now["total"] or None)

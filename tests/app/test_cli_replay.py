@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from app.errors import AppError, Conflict
 from app.operations import call
 from app.replay import runs as replay_runs
 from app.replay.progress import Progress
+from app.replay.watching import watched
 from app.settings import load_settings
 from tests.app.replaying import N, outcomes
 
@@ -414,6 +418,34 @@ def test_a_cancelled_run_leaves_nothing(desk: Desk, monkeypatch: pytest.MonkeyPa
     assert nothing_is_stored(desk)
     assert desk.warehouse.query("SELECT 1 FROM information_schema.tables WHERE table_schema = 'stage'").is_empty()
     assert call(desk, "replay.progress", {"task": "t1"}, OPERATOR) == {"running": False}
+
+
+class Slow:
+    """A client whose operation runs until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.started, self.cancelled = threading.Event(), threading.Event()
+
+    def call(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
+        if name == "replay.cancel":
+            self.cancelled.set()
+            return {}
+        self.started.set()
+        assert self.cancelled.wait(10)
+        raise Conflict("The replay was cancelled; nothing of it was kept.")
+
+
+def test_ctrl_c_cancels_and_waits_for_the_end() -> None:
+    client: Any = Slow()
+
+    def interrupt() -> None:
+        client.started.wait(10)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(Conflict, match="cancelled"):
+        watched(client, "replay.run", {}, show=False)
+    assert client.cancelled.is_set()
 
 
 def test_a_run_that_fails_while_it_is_stored_leaves_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
