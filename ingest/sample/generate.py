@@ -14,10 +14,11 @@ from ingest.sample.organic import organic_runs
 from ingest.sample.outcomes import DATASET, outcomes_csv
 from ingest.sample.published import fixed_arms_document, published_document
 from ingest.sample.reference import reference_runs
+from ingest.sample.trace import TRACE, lengths_json, trace_csv
 
 
 def sample_payloads(now: datetime) -> list[Payload]:
-    """Catalog, grid factors, completions, published points and replay outcomes, as of `now` (naive UTC).
+    """Catalog, grid factors, completions, published points, replay outcomes and a workload, as of `now` (naive UTC).
 
     The same `now` gives the same bytes; another `now` moves timestamps and nothing else.
     """
@@ -31,6 +32,8 @@ def sample_payloads(now: datetime) -> list[Payload]:
         _payload("published", "published-points", "application/json", _json(published_document()), instant),
         _payload("published-fixed-arms", "published-points", "application/json", _json(fixed_arms_document()), instant),
         _payload("outcomes", "outcomes", "text/csv", outcomes_csv(), instant, {"dataset": DATASET}),
+        _payload("trace", "request-trace", "text/csv", trace_csv(), instant, {"trace": TRACE}),
+        _payload("lengths", "length-cdf", "application/json", lengths_json(), instant, {"cdf": TRACE}),
     ]
 
 

@@ -44,6 +44,8 @@ def test_every_payload_is_recognisable_as_sample(payloads: list[Payload]) -> Non
         ("sample:published", "published-points"),
         ("sample:published-fixed-arms", "published-points"),
         ("sample:outcomes", "outcomes"),
+        ("sample:trace", "request-trace"),
+        ("sample:lengths", "length-cdf"),
     ]
 
 
