@@ -1,7 +1,8 @@
 """Gateway API: weights of an HTTPRoute over InferencePools (gateway.networking.k8s.io/v1; API reference v1.4).
 
 A weight is 0..1,000,000, in proportion to the sum of its rule; absent is 1, and 0 is no traffic. A rule with a
-single backendRef sends everything there whatever its weight says, so the last stage has the candidate alone.
+single backendRef of any weight above 0 sends everything there: a canary needs both sides in the same rule, and
+the last stage has the candidate alone.
 """
 
 from __future__ import annotations
@@ -92,8 +93,6 @@ class GatewayApi:
     def _read(self, rule: Doc, place: Place) -> Weights | None:
         """The weights of a rule that sends anything to the incumbent; None for another rule."""
         weights = {self._name(r, place.entry): int(r.get("weight", 1)) for r in rule.get("backendRefs") or []}
-        if len(weights) == 1:
-            weights = {name: max(1, weight) for name, weight in weights.items()}
         return weights if any(weights.get(name, 0) > 0 for name in place.old) else None
 
     def _refs(self, present: Mapping[str, Doc], place: Place, weights: Weights) -> list[Doc]:
