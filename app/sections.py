@@ -209,6 +209,8 @@ class MarginSettings(Section):
     """Confidence of the two-sided intervals of the gate."""
     min_coverage: float = Field(0.95, gt=0, le=1)
     """Share of pairs that must tell a figure; below it that figure is inconclusive."""
+    resamples: int = Field(1000, ge=200, le=100_000)
+    """Resamples of the bootstrap intervals."""
 
 
 class ShadowSettings(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from app.errors import AppError
 from app.operations import Actor, NoParams, operation
 from app.operations.ingesting import outcome_dict
 from app.operations.recommending import refresh_recommendations, withdraw_sample
+from app.shadow.sample import sample_proof
 from ingest.base import Payload
 from ingest.kinds import kind
 from ingest.pipeline import refresh
@@ -35,7 +37,6 @@ def status(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
 @operation("sample.load", scope="operator", params=NoParams)
 def load(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     """Load the sample data, through the same parsers as real payloads."""
-    outcomes = []
     with desk.command_lock:
         if sample_is_half_loaded(desk):
             # Times of the sample follow from the moment of loading, so a second load would stand beside the first.
@@ -44,32 +45,10 @@ def load(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
         if status(desk, actor, params)["loaded"]:
             return {"loaded": True, "already_loaded": True, "runs": []}
         payloads = sample_payloads(utcnow())
-        with desk.warehouse.transaction() as tx:
-            for payload in payloads:
-                found = kind(payload.kind)
-                register_source(
-                    tx,
-                    SourceRow(
-                        payload.source_id,
-                        found.name,
-                        f"Sample: {found.title}",
-                        "generated",
-                        None,
-                        None,
-                        30 * _DAY_S,
-                        90 * _DAY_S,
-                        is_sample=True,
-                    ),
-                )
-        for payload in payloads:
-            outcome = refresh(
-                desk.warehouse, kind(payload.kind), payload.source_id, partial(_itself, payload), trigger="sample"
-            )
-            outcomes.append(outcome_dict(desk, outcome))
-            if outcome.state == "FAILED":
-                raise AppError(f"The sample data did not load: {outcome.error}", fix=outcome.fix or "see Sources")
+        outcomes = load_payloads(desk, payloads)
+        refresh_recommendations(desk, actor)
+        outcomes += sample_proof(desk, actor)
         _event(desk, actor, "sample.loaded", {"rows": sum(o["rows_loaded"] or 0 for o in outcomes)})
-    refresh_recommendations(desk, actor)
     return {"loaded": True, "already_loaded": False, "runs": outcomes}
 
 
@@ -94,6 +73,36 @@ def remove(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
         ledger.anchor(desk.warehouse)
     refresh_recommendations(desk, actor)
     return {"removed": removed, "withdrawn": withdrawn, "was_loaded": True}
+
+
+def load_payloads(desk: Desk, payloads: Sequence[Payload]) -> list[dict[str, Any]]:
+    """Register and load sample payloads. Raises AppError where one does not load."""
+    with desk.warehouse.transaction() as tx:
+        for payload in payloads:
+            found = kind(payload.kind)
+            register_source(
+                tx,
+                SourceRow(
+                    payload.source_id,
+                    found.name,
+                    f"Sample: {found.title}",
+                    "generated",
+                    None,
+                    None,
+                    30 * _DAY_S,
+                    90 * _DAY_S,
+                    is_sample=True,
+                ),
+            )
+    outcomes = []
+    for payload in payloads:
+        outcome = refresh(
+            desk.warehouse, kind(payload.kind), payload.source_id, partial(_itself, payload), trigger="sample"
+        )
+        outcomes.append(outcome_dict(desk, outcome))
+        if outcome.state == "FAILED":
+            raise AppError(f"The sample data did not load: {outcome.error}", fix=outcome.fix or "see Sources")
+    return outcomes
 
 
 def sample_is_half_loaded(desk: Desk) -> bool:

@@ -87,7 +87,7 @@ def _gate(told: dict[str, Any]) -> None:
         [[c["name"], c["verdict"], c["words"], c["method"], c["n"]] for c in said["checks"]],
     )
     for warning in said["warnings"]:
-        out.line(f"  warning: {warning['name']} stands out as worse (q {warning['q']:.3f})")
+        out.line(f"  warning: {warning['category']} stands out as worse (q {warning['q']:.3f})")
     evidence = said["evidence"]
     if evidence["run_noise"]:
         out.line(f"  {evidence['run_noise']['words']}")

@@ -10,6 +10,7 @@ from ingest.base import Payload
 from ingest.sample.catalog import models_document
 from ingest.sample.completions import completion
 from ingest.sample.grid import factors_csv
+from ingest.sample.labels import labels_csv
 from ingest.sample.organic import organic_runs
 from ingest.sample.outcomes import DATASET, outcomes_csv
 from ingest.sample.published import fixed_arms_document, published_document
@@ -29,6 +30,7 @@ def sample_payloads(now: datetime) -> list[Payload]:
         _payload("catalog", "neuralwatt-models", "application/json", _json(models_document()), instant),
         _payload("grid", "grid-factors", "text/csv", factors_csv(instant), instant),
         _payload("completions", "neuralwatt-completions", "application/x-ndjson", lines, instant),
+        _payload("labels", "request-labels", "text/csv", labels_csv(instant), instant),
         _payload("published", "published-points", "application/json", _json(published_document()), instant),
         _payload("published-fixed-arms", "published-points", "application/json", _json(fixed_arms_document()), instant),
         _payload("outcomes", "outcomes", "text/csv", outcomes_csv(), instant, {"dataset": DATASET}),

@@ -17,6 +17,7 @@ from ingest.catalog import neuralwatt
 from ingest.grid import static_factors
 from ingest.outcomes import long
 from ingest.sample import published
+from ingest.shadow import labels
 from ingest.traces import lengths, requesttrace
 from tests.policies.world import World
 from warehouse.ids import content_hash
@@ -29,6 +30,7 @@ PARSERS: dict[str, Callable[[Payload], Parsed]] = {
     "outcomes": long.parse,
     "request-trace": requesttrace.parse,
     "length-cdf": lengths.parse,
+    "request-labels": labels.parse,
 }
 
 
@@ -38,7 +40,7 @@ def parsed(payload: Payload) -> Parsed:
 
 def load(world: World, payloads: list[Payload], known_from: datetime) -> None:
     """Every frame as it is, with the columns that the loader adds."""
-    for name in ("v0005_replay.sql", "v0006_fleet.sql", "v0008_published.sql"):
+    for name in ("v0005_replay.sql", "v0006_fleet.sql", "v0008_published.sql", "v0009_requests.sql"):
         world.db.execute((resources.files("warehouse.migrations") / name).read_text(encoding="utf-8"))
     for payload in payloads:
         for table, frame in parsed(payload).tables.items():

@@ -41,6 +41,7 @@ def test_every_payload_is_recognisable_as_sample(payloads: list[Payload]) -> Non
         ("sample:catalog", "neuralwatt-models"),
         ("sample:grid", "grid-factors"),
         ("sample:completions", "neuralwatt-completions"),
+        ("sample:labels", "request-labels"),
         ("sample:published", "published-points"),
         ("sample:published-fixed-arms", "published-points"),
         ("sample:outcomes", "outcomes"),
