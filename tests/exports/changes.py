@@ -29,7 +29,8 @@ def told(share: float = 1.0, before: float = 0.0, **changes: Any) -> dict[str, A
         "evidence_class": "allocated", "promise": {"energy_j": metric}, "promise_per": "success",
         "gate": {"verdict": "PASS", "why": "no harm: all shown", "n": 300},
         "policy_id": "p" * 64, "policy_name": "router", "snapshot_digest": "s" * 64,
-        "as_of": "2026-08-11T11:00:00Z", "is_sample": False, **changes,
+        "as_of": "2026-08-11T11:00:00Z", "is_sample": False,
+        "table_basis": "declared", **changes,
     }  # fmt: skip
 
 

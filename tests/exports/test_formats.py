@@ -462,3 +462,10 @@ def test_a_format_that_names_backends_needs_a_mapping_and_says_where_to_write_it
     with pytest.raises(MappingMissing) as caught:
         export(change(0.1), "envoy", None)
     assert "exports.toml" in caught.value.fix
+
+
+def test_a_whole_table_of_assumed_cells_warns_and_the_change_alone_does_not() -> None:
+    basis = "list-price baseline (assumed)"
+    assumed = {"told": told(1.0, table_basis=basis)}
+    assert any("list-price" in w for w in one(change(1.0, **assumed), "routing-table").warnings)
+    assert not one(change(1.0, asked=Asked(change_only=True), **assumed), "routing-table").warnings

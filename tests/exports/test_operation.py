@@ -12,10 +12,13 @@ import time_machine
 
 from app.desk import Desk
 from app.errors import AppError, BadRequest, Conflict, NotFound
+from app.recommendations import store
 from app.settings import load_settings
+from policies.recommend import lifecycle
 from tests.exports.changes import doc, mapping
-from tests.recommend.desks import READER, Driver, insert, make_desk, refusal
+from tests.recommend.desks import OPERATOR, READER, Driver, insert, make_desk, outcome, refusal
 from warehouse import ledger
+from warehouse.clock import utcnow
 from warehouse.ids import content_hash, sha256
 
 STAGED = """
@@ -67,6 +70,16 @@ def carry(driver: Driver) -> dict[str, Any]:
     return driver.send("actuate")
 
 
+def passed(driver: Driver, stage: str) -> None:
+    """The gate of a stage says PASS."""
+    desk = driver.desk
+    with desk.warehouse.transaction() as tx:
+        state, _ = store.one(tx, "R-0001")
+        verdict = {"stage": stage, "verdict": "PASS", "why": "as planned", "n": 300, "complete": True}
+        drafts = lifecycle.decide(state, lifecycle.Command("judge", data=verdict), now=utcnow())
+        store.append(tx, OPERATOR, "R-0001", drafts)
+
+
 # when --------------------------------------------------------------------------------------------------
 
 
@@ -100,6 +113,7 @@ def test_each_stage_expects_what_the_one_before_has_left_and_both_lead_back_to_t
     staged.send("approve")
     first = export(staged, "envoy")
     carry(staged)
+    passed(staged, "canary")
     staged.send("promote")
     second = export(staged, "envoy")
     assert (second["stage"], second["share"]) == ("full", 1.0)
@@ -186,8 +200,6 @@ def test_an_incumbent_that_is_no_longer_eligible_keeps_no_share_and_its_rollback
 def _remove(desk: Desk, offer_id: str) -> None:
     """The catalog says now that the offer is gone."""
     row = desk.warehouse.query("SELECT * FROM core.offer WHERE offer_id = $id", {"id": offer_id}).to_dicts()[0]
-    from warehouse.clock import utcnow
-
     insert(desk, "core.offer", [{**row, "lifecycle": "removed", "valid_from": utcnow(), "known_from": utcnow()}])
 
 
@@ -195,18 +207,11 @@ def test_a_table_that_was_changed_by_hand_since_is_not_overwritten(whole: Driver
     whole.send("approve")
     carry(whole)
     table = whole.call("routing.table")
-    routes = {c["key"]: c["offer_id"] for c in table["cells"]}
-    whole.send("outcome", **_good())
-    whole.call("routing.declare", {"routes": routes, "version": table["version"], "idempotency_key": "d1"})
+    whole.send("outcome", **outcome(utcnow()))
+    cells = [{k: c[k] for k in ("category", "tier", "latency", "offer_id")} for c in table["cells"]]
+    whole.call("routing.declare", {"cells": cells, "version": table["version"]})
     found = refusal(lambda: export(whole, only="rollback"))
     assert isinstance(found, Conflict) and "declared" in found.message
-
-
-def _good() -> dict[str, Any]:
-    from tests.recommend.desks import outcome
-    from warehouse.clock import utcnow
-
-    return outcome(utcnow())
 
 
 # what ------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def change_of(state: RecState, asked: Asked, *, table: Table, proof: Proof, max_
                 f"environments.{state.governance.environment}.max_step is {largest:.0%}.",
                 fix="propose it with smaller stages, or raise max_step",
             )
-        if expires is not None and now >= expires:
+        if expires is not None and now >= expires and state.state in UNDECIDED | {State.APPROVED}:
             raise ExportNotAllowed(
                 f"{state.id} expired at {iso(expires)}.", fix="refresh the recommendations; a rollback can still be had"
             )
@@ -96,16 +96,16 @@ def change_of(state: RecState, asked: Asked, *, table: Table, proof: Proof, max_
         shares=shares,
         asked=asked,
         logical_models={o: m for o, m in proof.logical_models.items() if o in offers},
-        told=_origin(state, number, asked, max_step, expires),
+        told={**_origin(state, number, asked, max_step, expires), "table_basis": table.basis},
         warnings=proof.warnings(state),
     )
 
 
 def expires_at(state: RecState) -> datetime | None:
-    """When the content or its approval lapses, whichever is first; naive UTC."""
-    known = [state.expires_at] if state.expires_at is not None else []
+    """Until when it may be taken up: the end of its approval and, on the first stage, of its content; naive UTC."""
+    known = [state.expires_at] if state.expires_at is not None and state.stage_no == 0 else []
     within = state.governance.approval_expires_s
-    if within is not None and state.approved_at is not None and state.state is State.APPROVED:
+    if within is not None and state.approved_at is not None:
         known.append(state.approved_at + timedelta(seconds=within))
     return min(known) if known else None
 
@@ -146,7 +146,10 @@ def _check_state(state: RecState, asked: Asked) -> None:
 
 
 def _check_table(state: RecState, table: Table) -> None:
-    """The table in force must be what this change was made for, or an older content would overwrite a newer one."""
+    """The table in force must be what this change was made for, or an older content would overwrite a newer one.
+
+    A cell that nobody declared or changed is assumed, and follows list prices: it says nothing against it.
+    """
     if state.state is State.ROLLED_BACK:
         return
     for cell, key in zip(state.content["cells"], state.routes, strict=True):
@@ -154,7 +157,7 @@ def _check_table(state: RecState, table: Table) -> None:
         routed, by = (route.offer_id, route.by) if route else (None, "nobody")
         if state.in_force and by != state.id:
             raise ExportNotAllowed(f"{key} was changed since ({by}), and {state.id} is older.", fix="export that one")
-        if not state.in_force and routed != cell["from"]:
+        if not state.in_force and by != "assumed" and routed != cell["from"]:
             raise ExportNotAllowed(
                 f"{key} routes to {routed} by now ({by}), and {state.id} was made for {cell['from']}.",
                 fix="refresh the recommendations",

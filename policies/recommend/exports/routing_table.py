@@ -13,6 +13,7 @@ from policies.recommend.exports.change import Change
 from policies.recommend.exports.documents import Doc, Exported, dump_json
 from policies.recommend.exports.origin import facts
 from policies.recommend.exports.shares import integer_weights
+from policies.recommend.table import ASSUMED
 from warehouse.ids import content_hash
 
 NAME = "routing-table"
@@ -39,9 +40,15 @@ def export(change: Change) -> list[Exported]:
             rollback_expects=tuple(reversed(hashes[1:])),
             weights=_weights(change, change.share),
             weights_before=_weights(change, change.share_before),
-            warnings=change.warnings,
+            warnings=(*change.warnings, *_assumed(change)),
         )
     ]
+
+
+def _assumed(change: Change) -> tuple[str, ...]:
+    if change.told["table_basis"] != ASSUMED or change.asked.change_only:
+        return ()
+    return (f"the cells that do not change are the {ASSUMED}, not what anybody declared",)
 
 
 def _at(change: Change, share: Fraction) -> Doc:
