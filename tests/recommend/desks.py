@@ -30,9 +30,14 @@ OLD_J = (100.0, 105.0, 95.0, 102.0, 98.0)
 NEW_J = (50.0, 52.0, 48.0, 51.0, 49.0)
 
 
+# What is tested beside the gate needs none.
+UNGATED = "[environments.local]\nrequire_pass = false\nauto_shadow = false\n"
+
+
 def make_desk(home: Path, config: str = "") -> Desk:
-    """A desk on an own warehouse in `home`, with the two offers loaded."""
-    (home / "joulebook.toml").write_text("[sample]\nload_when_empty = false\n" + config)
+    """A desk on an own warehouse in `home`, with the two offers loaded; without a gate unless `config` says so."""
+    rules = "" if "[environments." in config else UNGATED
+    (home / "joulebook.toml").write_text("[sample]\nload_when_empty = false\n" + config + "\n" + rules)
     settings = load_settings()
     desk = Desk(settings, Warehouse.open(settings.warehouse_path))
     add_offer(desk, "old", OLD_J)
