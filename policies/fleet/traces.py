@@ -200,7 +200,7 @@ def _codes(values: pl.Series) -> tuple[Codes, list[str]]:
 
 def _listed(snap: Snapshot, name: str) -> list[dict[str, Any]]:
     found = []
-    for row in snap.sql(_sql(name)).iter_rows(named=True):
+    for row in snap.frame(_sql(name)).iter_rows(named=True):
         age_s = (snap.as_of - row["newest_at"]).total_seconds()
         times = {k: None if v is None else iso(v) for k, v in row.items() if k.endswith("_at")}
         found.append({**row, **times, "age_s": age_s})
