@@ -16,6 +16,7 @@ PolicyError
     ├── SloUnreachable       an SLO that no number of instances meets
     ├── CapacityZero         a pool or fleet that cannot serve a single request
     ├── EligibleSetEmpty     no backend may serve the request
+    ├── ScenarioInvalid      a scenario that says what no fleet can be, or what nobody can read
     └── ComparisonRefused    tokens per joule across models without control of quality
 """
 
@@ -81,6 +82,10 @@ class CapacityZero(FleetError):
 
 
 class EligibleSetEmpty(FleetError):
+    pass
+
+
+class ScenarioInvalid(FleetError):
     pass
 
 
