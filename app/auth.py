@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from app.desk import current, local_operator
 from app.errors import Forbidden, Unauthenticated
 from app.operations import Actor
+from app.operations.auditing import address_class
 from app.secret_store import sign_in_configured
 from app.settings import Settings
 from warehouse.ids import sha256
@@ -27,8 +28,8 @@ _ROLES = {"operator": frozenset({"operator", "read"}), "reader": frozenset({"rea
 _HOW = "send `Authorization: Bearer TOKEN`; make a token with `joulebook token create`"
 
 
-def authenticate(desk: Desk, authorization: str | None) -> Actor:
-    """The actor behind an Authorization header.
+def authenticate(desk: Desk, authorization: str | None, source: str | None = None) -> Actor:
+    """The actor behind an Authorization header, who asks from an address of the class `source`.
 
     Raises Unauthenticated without a known, unrevoked bearer token. The token is found by its hash, and the
     comparison takes the same time wherever it differs.
@@ -41,7 +42,7 @@ def authenticate(desk: Desk, authorization: str | None) -> Actor:
         raise Unauthenticated("The Authorization header is not a bearer token.", fix=_HOW)
     digest = sha256(clear.encode())
     rows = desk.warehouse.query(
-        "SELECT name, token_sha256, scopes, revoked_at, created_by FROM ops.api_token ORDER BY token_id"
+        "SELECT token_id, name, token_sha256, scopes, revoked_at, created_by FROM ops.api_token ORDER BY token_id"
     )
     found = None
     for row in rows.iter_rows(named=True):
@@ -56,7 +57,13 @@ def authenticate(desk: Desk, authorization: str | None) -> Actor:
     told = found["scopes"].split(",")
     scopes = frozenset().union(*(_OPENS.get(s, frozenset()) for s in told))
     role = next((r for r in ("operator", "downstream") if r in scopes), "reader")
-    return Actor(f"token:{found['name']}", role, "api", scopes, owner=found["created_by"])
+    bound = desk.warehouse.query(
+        "SELECT target FROM ops.token_target WHERE token_id = $id ORDER BY target", {"id": found["token_id"]}
+    )["target"].to_list()
+    targets = frozenset(bound) if bound else None
+    return Actor(
+        f"token:{found['name']}", role, "api", scopes, owner=found["created_by"], targets=targets, source=source
+    )
 
 
 def console_actor() -> Actor:
@@ -81,10 +88,18 @@ def console_actor() -> Actor:
     if isinstance(ends, int | float) and ends < time.time():
         # Streamlit keeps its cookie for 30 days whatever the provider says.
         raise Unauthenticated("Your sign-in has ended.", fix="sign in again")
-    return person(settings, st.user.get("email"), verified=st.user.get("email_verified"))
+    return person(settings, st.user.get("email"), verified=st.user.get("email_verified"), source=_browser())
 
 
-def person(settings: Settings, email: object, verified: object = None) -> Actor:
+def _browser() -> str:
+    """The class of the address of this session's browser; Streamlit tells none for this very machine."""
+    import streamlit as st
+
+    address = st.context.ip_address
+    return address_class(address) if address else "loopback"
+
+
+def person(settings: Settings, email: object, verified: object = None, source: str | None = None) -> Actor:
     """The actor for a signed-in e-mail address, with the role that configuration gives it."""
     if not isinstance(email, str) or not email:
         raise Forbidden("Your account tells no e-mail address.", fix="ask the identity provider to release it")
@@ -96,7 +111,7 @@ def person(settings: Settings, email: object, verified: object = None) -> Actor:
         raise Forbidden(
             f"{email} has no role here.", fix=f'an operator adds "{email}" under [auth.roles] in joulebook.toml'
         )
-    return Actor(email, role, "console", _ROLES[role])
+    return Actor(email, role, "console", _ROLES[role], source=source)
 
 
 def require(role: str) -> Actor:

@@ -17,6 +17,7 @@ from typer.exceptions import Abort, TyperException
 
 from app import cli_print as out
 from app.cli_alerts import alerts
+from app.cli_audit import audit, read_anchors
 from app.cli_billing import charges, tariffs
 from app.cli_exports import recommend_export
 from app.cli_fleet import fleet
@@ -49,7 +50,7 @@ def group(name: str, about: str) -> typer.Typer:
 
 
 ingest = group("ingest", "The sources: list them, refresh one now.")
-recommend = group("recommend", "Recommendations: list, show, approve, dismiss, roll back.")
+recommend = group("recommend", "Recommendations: list, show, shadow, approve, promote, dismiss, roll back.")
 sample = group("sample", "Sample data: load or remove it.")
 app.add_typer(alerts, name="alerts")
 app.add_typer(tariffs, name="tariffs")
@@ -58,6 +59,7 @@ app.add_typer(prices, name="prices")
 app.add_typer(power, name="power")
 app.add_typer(replay, name="replay")
 app.add_typer(fleet, name="fleet")
+app.add_typer(audit, name="audit")
 app.add_typer(shadow, name="shadow")
 token = group("token", "API tokens: create, list, revoke.")
 
@@ -118,7 +120,7 @@ def import_(
         "source": source,
         "fetched_at": fetched_at,
         "accept_shrink": accept_shrink,
-        "options": _pairs(option or []),
+        "options": _pairs(option or [], "option", "timezone=UTC"),
     }
     with Client(load_settings()) as client:
         told = import_with_progress(client, params, show=not json_ and sys.stderr.isatty())
@@ -127,14 +129,22 @@ def import_(
         raise typer.Exit(1)
 
 
-def _pairs(options: list[str]) -> dict[str, str]:
+def _pairs(options: list[str], flag: str, example: str) -> dict[str, str]:
     pairs = {}
     for text in options:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise BadRequest(f"--option {text!r} is not NAME=VALUE.", fix="write --option timezone=UTC")
+            raise BadRequest(f"--{flag} {text!r} is not NAME=VALUE.", fix=f"write --{flag} {example}")
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+def _value(text: str) -> Any:
+    """A number or null where it is one, else the text: what a margin means is checked where it is used."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 @ingest.command("list")
@@ -195,13 +205,13 @@ Revision = Annotated[int | None, typer.Option(help="The revision you saw (defaul
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the ledger.")]
 
 
-def _command(name: str, id: str, revision: int | None, reason: str | None, as_json: bool) -> None:
+def _command(name: str, id: str, revision: int | None, reason: str | None, as_json: bool, **more: Any) -> None:
     """Send a command with the revision it is based on."""
     with Client(load_settings()) as client:
         if revision is None:
             revision = client.call("recommend.show", {"id": id})["revision"]
         # One key per call of the command: a retry inside the client cannot count twice.
-        params = {"id": id, "revision": revision, "reason": reason, "idempotency_key": uuid7()}
+        params = {"id": id, "revision": revision, "reason": reason, "idempotency_key": uuid7(), **more}
         told = client.call(f"recommend.{name}", params)
     out.recommendation(told, as_json=as_json)
 
@@ -210,6 +220,51 @@ def _command(name: str, id: str, revision: int | None, reason: str | None, as_js
 def recommend_approve(id: str, revision: Revision = None, reason: Reason = None, json_: Json = False) -> None:
     """Approve a recommendation; a downstream collects and applies it."""
     _command("approve", id, revision, reason, json_)
+
+
+@recommend.command("shadow")
+def recommend_shadow(
+    id: str,
+    margin: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE over the configured [shadow.margins]; repeat.")
+    ] = None,
+    revision: Revision = None,
+    reason: Reason = None,
+    json_: Json = False,
+) -> None:
+    """Store margins and begin to shadow; votes and verdicts from before no longer count."""
+    told = {name: _value(text) for name, text in _pairs(margin or [], "margin", "success_margin=0.01").items()}
+    _command("shadow", id, revision, reason, json_, margins=told)
+
+
+@recommend.command("promote")
+def recommend_promote(id: str, revision: Revision = None, reason: Reason = None, json_: Json = False) -> None:
+    """Move on to the next share of the traffic, once the gate of this one has passed."""
+    _command("promote", id, revision, reason, json_)
+
+
+@recommend.command("judge")
+def recommend_judge(
+    id: Annotated[str | None, typer.Argument(help="Only this recommendation (default: all that wait).")] = None,
+    json_: Json = False,
+) -> None:
+    """Judge what waits for its gate by the evidence there is now."""
+    out.judged(ask("recommend.judge", {"id": id}), as_json=json_)
+
+
+@recommend.command("measure")
+def recommend_measure(
+    id: Annotated[str | None, typer.Argument(help="Only this recommendation (default: all that are observed).")] = None,
+    json_: Json = False,
+) -> None:
+    """Measure what is carried out by its own traffic, and judge it against the promise."""
+    out.measured(ask("recommend.measure", {"id": id}), as_json=json_)
+
+
+@recommend.command("savings")
+def recommend_savings(json_: Json = False) -> None:
+    """What the changes in force save per success, measured, with the success rate beside it."""
+    out.savings(ask("recommend.savings"), as_json=json_)
 
 
 @recommend.command("dismiss")
@@ -249,10 +304,16 @@ def verify(
     accept: Annotated[
         str | None, typer.Option(metavar="REASON", help="Anchor the ledger as it stands, after a restore.")
     ] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also compare with the anchors or the export in this file.")
+    ] = None,
     json_: Json = False,
 ) -> None:
     """Verify that no event of the ledger was edited, dropped or reordered."""
-    told = ask("verify") if accept is None else ask("verify.accept", {"reason": accept})
+    if accept is not None:
+        told = ask("verify.accept", {"reason": accept})
+    else:
+        told = ask("verify", {"against": read_anchors(against)} if against else {})
     out.verification(told, as_json=json_)
     if not told["ok"]:
         raise typer.Exit(1)
@@ -286,10 +347,14 @@ def sample_remove(json_: Json = False) -> None:
 def token_create(
     name: str,
     scope: Annotated[list[str], typer.Option(help="read, downstream or operator; repeat for several.")],
+    target: Annotated[
+        list[str] | None, typer.Option(help="The only target a downstream token reports for; repeat for several.")
+    ] = None,
     json_: Json = False,
 ) -> None:
     """Create an API token; its text is shown once and stored hashed."""
-    out.token(ask("token.create", {"name": name, "scopes": scope}), as_json=json_)
+    params = {"name": name, "scopes": scope, **({"targets": target} if target else {})}
+    out.token(ask("token.create", params), as_json=json_)
 
 
 @token.command("list")

@@ -209,14 +209,73 @@ def refreshed(told: dict[str, Any], *, as_json: bool) -> None:
     return None
 
 
+def judged(told: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        return document(told)
+    for rec_id, verdict in told["judged"].items():
+        _out.print(f"{rec_id}: {verdict}")
+    if not told["judged"]:
+        _out.print("nothing new to judge")
+    return None
+
+
+def measured(told: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        return document(told)
+    for row in told["measured"]:
+        _out.print(f"{row['id']}: {row['verdict']}{' (written)' if row['written'] else ''}: {escape(row['why'])}")
+    if not told["measured"]:
+        _out.print("nothing is being observed")
+    return None
+
+
+def savings(told: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        return document(told)
+
+    def shown(metric: dict[str, Any]) -> str:
+        if metric["saved_per_success"] is None:
+            return f"— ({metric['why']})"
+        return f"{metric['saved_per_success']:.4g} {metric['unit']} ({metric['relative']:+.1%})"
+
+    _grid(
+        [
+            "recommendation",
+            "change",
+            "joules saved",
+            "dollars saved",
+            "grams saved",
+            "success",
+            "incumbent",
+            "requests",
+        ],
+        [
+            (
+                row["id"],
+                row["title"],
+                *(shown(row["metrics"][m]) for m in ("energy_j", "billed_cost_usd", "carbon_g")),
+                "—" if row["success"]["rate"] is None else f"{row['success']['rate']:.1%}",
+                "—" if row["success"]["baseline_rate"] is None else f"{row['success']['baseline_rate']:.1%}",
+                row["requests"],
+            )
+            for row in told["changes"]
+        ],
+        title="per success, measured against the incumbent's own traffic",
+    )
+    return None
+
+
 def recommendation(told: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         return document(told)
     content = told["content"]
     pending = f", {told['pending']} pending" if told.get("pending") else ""
-    _out.print(
-        f"[bold]{told['id']}[/bold]  {escape(content['title'])}   {told['state']} rev {told['revision']}{pending}"
-    )
+    label = told["label"].partition(", rolling back")[0]
+    _out.print(f"[bold]{told['id']}[/bold]  {escape(content['title'])}   {label} rev {told['revision']}{pending}")
+    if told.get("progress"):
+        _out.print(escape(told["progress"]))
+    if told.get("frozen"):
+        _out.print(escape(told["frozen"]))
     if content.get("is_sample"):
         _out.print("SAMPLE: made from sample data")
     for line in content.get("summary", []):
@@ -278,7 +337,8 @@ def sample(told: dict[str, Any], *, as_json: bool) -> None:
 def token(told: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         return document(told)
-    _out.print(f"{told['id']}  {escape(told['name'])}  scopes {', '.join(told['scopes'])}")
+    bound = f", for {', '.join(told['targets'])} only" if told["targets"] else ""
+    _out.print(f"{told['id']}  {escape(told['name'])}  scopes {', '.join(told['scopes'])}{bound}")
     _out.print(told["token"])
     _err.print("this text is shown once; only its hash is kept")
     return None
@@ -288,8 +348,11 @@ def tokens(told: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         return document(told)
     _grid(
-        ["id", "name", "scopes", "created", "revoked"],
-        [(t["id"], t["name"], ", ".join(t["scopes"]), t["created_at"], t["revoked_at"]) for t in told["tokens"]],
+        ["id", "name", "scopes", "targets", "created", "revoked"],
+        [
+            (t["id"], t["name"], ", ".join(t["scopes"]), t["targets_in_words"], t["created_at"], t["revoked_at"])
+            for t in told["tokens"]
+        ],
     )
     return None
 

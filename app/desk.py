@@ -99,12 +99,14 @@ def open_desk(settings: Settings, *, tolerate_failure: bool = False) -> Desk:
 
 def local_operator(channel: str) -> Actor:
     """The person at this machine: may do everything."""
-    return Actor(f"{getpass.getuser()}@local", "operator", channel, frozenset({"*"}))
+    source = "none" if channel == "cli" else "loopback"
+    return Actor(f"{getpass.getuser()}@local", "operator", channel, frozenset({"*"}), source=source)
 
 
 def local_downstream(target: str) -> Actor:
     """The reference downstream on this machine: may collect and report, and decides nothing."""
-    return Actor(f"downstream:{target}@local", "downstream", "cli", frozenset({"downstream", "read"}))
+    scopes = frozenset({"downstream", "read"})
+    return Actor(f"downstream:{target}@local", "downstream", "cli", scopes, targets=frozenset({target}), source="none")
 
 
 # The one desk of a serving process. The lifespan of the ASGI app sets it; pages and API read it.

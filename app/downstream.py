@@ -6,8 +6,6 @@ idempotency keys follow from what is reported, so a repeated report is the same 
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,7 +15,8 @@ from typing import Any, Protocol
 import httpx
 import structlog
 
-from app.errors import AppError, BadRequest, Conflict, ConsoleUnreachable, Forbidden, NotFound, Unauthenticated
+from app.downstream_table import TableNotWritten, TableRefused, changed_table, check_command, read_table, write_table
+from app.errors import BadRequest, Conflict, ConsoleUnreachable, Forbidden, NotFound, Unauthenticated
 from warehouse.ids import content_hash
 
 log = structlog.get_logger("joulebook.downstream")
@@ -48,14 +47,6 @@ class Done:
 
     def to_dict(self) -> dict[str, int]:
         return {k: v for k, v in asdict(self).items() if k != "told"}
-
-
-class TableRefused(Exception):
-    """The file is not in a state that the command expects; the message says what was found."""
-
-
-class TableNotWritten(AppError):
-    """The file could not be replaced (a full disk, permissions). Nothing changed; it is tried again."""
 
 
 class Door(Protocol):
@@ -89,15 +80,16 @@ def follow(
 ) -> Done:
     """The same through any door.
 
-    Raises Unauthenticated or Forbidden for a wrong token. A console that does not answer and a file that
-    cannot be written raise with `once`; without it they are logged and tried again.
+    Raises Unauthenticated or Forbidden for a wrong token. A console that does not answer or hands nothing out (its
+    ledger was restored and nobody has looked at it), and a file that cannot be written, raise with `once`; without it
+    they are logged and tried again.
     """
     stop, done, path = stop_event or threading.Event(), Done(), apply_to.resolve()
     while not stop.is_set():
         try:
             for command in door.collect():
                 carry_out(door, command, path, done)
-        except (ConsoleUnreachable, TableNotWritten) as error:
+        except (ConsoleUnreachable, TableNotWritten, Conflict) as error:
             if once:
                 raise
             log.warning("tried again later", reason=error.message)
@@ -144,85 +136,14 @@ def _acknowledged(command: Mapping[str, Any], target: str) -> bool:
     return mine.get(stamp) is not None
 
 
-# the file -----------------------------------------------------------------------------------------------
-
-
-def check_command(command: Mapping[str, Any]) -> None:
-    """Refuse a command whose frozen content does not hash to what was approved, or whose cells differ from it."""
-    content = command["content"]
-    if content_hash(content) != command["content_hash"]:
-        raise TableRefused(f"the content of {command['id']} does not match its hash {command['content_hash'][:12]}")
-    sides = ("from", "to") if command["kind"] == "apply" else ("to", "from")
-    frozen = {f"{c['category']}/{c['tier']}/{c['latency']}": tuple(c[s] for s in sides) for c in content["cells"]}
-    if frozen != {c["key"]: (c["old"], c["new"]) for c in command["cells"]}:
-        raise TableRefused(f"the cells of {command['id']} differ from its frozen content")
-
-
-def read_table(path: Path) -> dict[str, Any] | None:
-    """The routing table file, or None where there is none yet. Raises TableRefused for anything unreadable."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise TableRefused(f"{path.name} cannot be read as JSON ({type(error).__name__})") from error
-    if not isinstance(told, dict) or not isinstance(told.get("routes", {}), dict):
-        raise TableRefused(f'{path.name} has no object "routes"')
-    return told
-
-
-def changed_table(current: dict[str, Any] | None, command: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The file's new content, or None where it holds every new value already.
-
-    Everything else in the file stays. A file without routes starts from the desk's table. Raises TableRefused
-    when a cell holds neither the old nor the new value: somebody else has changed it.
-    """
-    told = dict(current or {})
-    routes = dict(told.get("routes") or command["table_before"])
-    foreign = [
-        f"{c['key']} routes to {routes.get(c['key'])}, expected {c['old']} or {c['new']}"
-        for c in command["cells"]
-        if routes.get(c["key"]) not in (c["old"], c["new"])
-    ]
-    if foreign:
-        raise TableRefused("; ".join(foreign[:5]) + (f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""))
-    for cell in command["cells"]:
-        routes[cell["key"]] = cell["new"]
-    changed = {**told, "routes": routes}
-    return None if changed == current else changed
-
-
-def write_table(path: Path, table: Mapping[str, Any]) -> None:
-    """Replace the file in one step: a reader sees the old or the new content, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(table, file, indent=2, ensure_ascii=False)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        # A router of another user reads this file; an existing one keeps the mode it has.
-        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise TableNotWritten(
-            f"The routing table {path} could not be written: {error.strerror}.", fix="check free space and permissions"
-        ) from error
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
 # the doors ----------------------------------------------------------------------------------------------
 
 
 def _report(command: Mapping[str, Any], step: str, target: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """One report. Its key follows from what is reported, so a replay is recognised as such."""
     revision = command["decision_revision"]
+    if "rejection" not in body:  # what is carried out is said, not implied
+        body = {**body, "content_hash": command["content_hash"]}
     digest = content_hash({"target": target, **body})[:24]
     return {
         "target": target,

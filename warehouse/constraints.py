@@ -14,6 +14,7 @@ KEYS: dict[str, tuple[tuple[str, ...], bool]] = {
     "ops.run": (("run_id",), True),
     "ops.quarantine": (("quarantine_id",), True),
     "ops.api_token": (("token_id",), True),
+    "ops.token_target": (("token_id", "target"), True),
     "core.offer": (("provider", "offer_id", "valid_from", "known_from"), True),
     "core.price": (("provider", "offer_id", "component", "min_prompt_tokens", "valid_from", "known_from"), False),
     "core.tariff": (("provider", "account", "basis", "source_id", "valid_from", "known_from"), True),

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -48,6 +50,20 @@ class Event:
     def data(self) -> dict[str, Any]:
         loaded: dict[str, Any] = json.loads(self.body)
         return loaded
+
+
+# What every event of the command that is running says about where it came from.
+_about: ContextVar[Mapping[str, Any]] = ContextVar("about", default={})  # noqa: B039  never changed in place
+
+
+@contextlib.contextmanager
+def about(**facts: Any) -> Iterator[None]:
+    """Within it each appended event carries `facts` in its body, such as the class of the address it came from."""
+    token = _about.set({k: v for k, v in facts.items() if v is not None})
+    try:
+        yield
+    finally:
+        _about.reset(token)
 
 
 @dataclass(frozen=True)
@@ -89,7 +105,7 @@ def append(
         "role": role,
         "channel": channel,
         "idempotency_key": idempotency_key,
-        "body": canonical_json(body),
+        "body": canonical_json({**_about.get(), **body}),
         "prev_hash": prev,
     }
     row["hash"] = _digest(row)
@@ -102,9 +118,14 @@ _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM ledger.event"
 
 
 def events(
-    source: Warehouse | Transaction, *, subject: str | None = None, kind: str | None = None, after_seq: int = 0
+    source: Warehouse | Transaction,
+    *,
+    subject: str | None = None,
+    kind: str | None = None,
+    after_seq: int = 0,
+    limit: int | None = None,
 ) -> list[Event]:
-    """Events in order of seq, of one subject or kind where given."""
+    """Events in order of seq, of one subject or kind where given; the first `limit` of them."""
     clauses, params = ["seq > $after"], {"after": after_seq}
     if subject is not None:
         clauses.append("subject = $subject")
@@ -112,7 +133,8 @@ def events(
     if kind is not None:
         clauses.append("kind = $kind")
         params["kind"] = kind  # type: ignore[assignment]
-    frame = source.query(f"{_SELECT} WHERE {' AND '.join(clauses)} ORDER BY seq", params)
+    only = f" LIMIT {int(limit)}" if limit is not None else ""
+    frame = source.query(f"{_SELECT} WHERE {' AND '.join(clauses)} ORDER BY seq{only}", params)
     return [Event(**row) for row in frame.iter_rows(named=True)]
 
 
@@ -162,12 +184,15 @@ def accept(warehouse: Warehouse, *, reason: str, actor: str, role: str, channel:
     A chain that is broken in itself stays broken: accepting moves the anchor, not the events.
     """
     problems = verify(warehouse).problems
+    # How many events are gone cannot be told once the ledger went on; the anchor's number is never too small.
+    known = _told(anchor_path(warehouse)) if behind(warehouse) is not None else None
+    lost_events = known[0] if known else 0
     with warehouse.transaction() as tx:
         event = append(
             tx,
             kind="ledger.accepted",
             subject="ledger",
-            body={"reason": reason, "problems": problems},
+            body={"reason": reason, "problems": problems, "lost": lost_events},
             actor=actor,
             role=role,
             channel=channel,
@@ -211,6 +236,52 @@ def _contains(warehouse: Warehouse, path: Path) -> bool:
         return True
     known = warehouse.scalar("SELECT hash FROM ledger.event WHERE seq = $seq", {"seq": told[0]})
     return bool(known == told[1])
+
+
+def behind(warehouse: Warehouse) -> str | None:
+    """Why this ledger is not the one that its anchor knows (cut, rewritten, an old copy restored); None where it is.
+
+    Two small reads, so that it can be asked before every command. A lost anchor is no reason: it is told by `verify`.
+    """
+    path = anchor_path(warehouse)
+    if not path.exists() or _contains(warehouse, path):
+        return None
+    told = _told(path)
+    if told is None:
+        return f"the anchor {path.name} cannot be read"
+    newest = warehouse.scalar("SELECT max(seq) FROM ledger.event") or 0
+    if told[0] > newest:
+        return (
+            f"the anchor {path.name} knows event {told[0]}, and the ledger ends at {newest}: an old copy was restored"
+        )
+    return f"event {told[0]} differs from the anchor {path.name}: the chain was rewritten, or continued after a restore"
+
+
+def lost(source: Warehouse | Transaction) -> int:
+    """At most how many events were lost in restores that somebody accepted: as many ids may have been given away."""
+    return sum(int(e.data.get("lost") or 0) for e in events(source, kind="ledger.accepted"))
+
+
+def head(source: Warehouse | Transaction) -> tuple[int, str]:
+    """(seq, hash) of the newest event; (0, GENESIS) of an empty ledger."""
+    found = source.query("SELECT seq, hash FROM ledger.event ORDER BY seq DESC LIMIT 1")
+    return (found.item(0, 0), found.item(0, 1)) if found.height else (0, GENESIS)
+
+
+def against(warehouse: Warehouse, heads: Iterable[tuple[int, str]]) -> list[str]:
+    """Compare with heads that were kept elsewhere; every one that the ledger does not contain becomes a sentence."""
+    problems = []
+    for seq, digest in heads:
+        if (seq, digest) == (0, GENESIS):
+            continue
+        known = warehouse.scalar("SELECT hash FROM ledger.event WHERE seq = $seq", {"seq": seq})
+        if known is None:
+            problems.append(
+                f"event {seq}, anchored elsewhere, is not in the ledger: the tail was cut, or an old copy restored"
+            )
+        elif known != digest:
+            problems.append(f"event {seq} differs from what was anchored elsewhere: the chain was rewritten")
+    return problems
 
 
 def verify(warehouse: Warehouse) -> Verification:

@@ -8,9 +8,8 @@ from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPBearer
 
 from app.desk import Desk
-from app.errors import BadRequest, Forbidden, PreconditionRequired
+from app.errors import BadRequest, PreconditionRequired
 from app.operations import Actor, call
-from app.recommendations.store import record_refusal
 
 # Only for the OpenAPI document: app/api/guard.py has authenticated before any route runs.
 BEARER = Security(HTTPBearer(auto_error=False, description="A token made with `joulebook token create`."))
@@ -24,14 +23,8 @@ class Caller:
         self.desk: Desk = request.app.state.get_desk()
 
     def call(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Run an operation. A denied command on a recommendation leaves a trace in its timeline."""
-        try:
-            return call(self.desk, name, params, self.actor)
-        except Forbidden as refusal:
-            subject = params.get("id")
-            if name.startswith("recommend.") and isinstance(subject, str):
-                record_refusal(self.desk, self.actor, subject, name.partition(".")[2], refusal.message)
-            raise
+        """Run an operation; a denied one leaves a trace."""
+        return call(self.desk, name, params, self.actor)
 
 
 Called = Annotated[Caller, Depends(Caller)]

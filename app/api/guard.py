@@ -19,6 +19,7 @@ from app.auth import authenticate
 from app.desk import Desk, local_downstream, local_operator
 from app.errors import AppError, Forbidden, Unauthenticated
 from app.operations import Actor, as_app_error
+from app.operations.auditing import address_class, stranger
 from warehouse.errors import WarehouseError
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -74,18 +75,29 @@ class Guard:
         root = scope.get("root_path", "")
         full: str = scope["path"]
         path = full[len(root) :] if root and full.startswith(root) else full
+        client = scope.get("client")
+        source = address_class(client[0] if client else None)
         try:
             _same_site(scope["method"], headers)
             if path not in _OPEN:
-                actor = await to_thread.run_sync(self._actor, path, headers)
+                actor = await to_thread.run_sync(self._actor, path, headers, source)
                 scope.setdefault("state", {})["actor"] = actor
+        except Unauthenticated as error:
+            if scope["method"] not in _SAFE:
+                await to_thread.run_sync(self._stranger, source, error.message)
+            return problems.of_app_error(error, full)
         except AppError as error:
             return problems.of_app_error(error, full)
         except WarehouseError as error:
             return problems.of_app_error(as_app_error(error), full)
         return None
 
-    def _actor(self, path: str, headers: Headers) -> Actor:
+    def _stranger(self, source: str, reason: str) -> None:
+        desk = self.get_desk()
+        if desk.usable:
+            stranger(desk, source, reason)
+
+    def _actor(self, path: str, headers: Headers, source: str) -> Actor:
         if path.startswith("/internal/"):
             secret, told = self.get_secret(), headers.get(SECRET_HEADER, "")
             if not secret or not hmac.compare_digest(secret.encode(), told.encode()):
@@ -94,7 +106,7 @@ class Guard:
                 raise Forbidden("This door is not for browsers.", fix="use /api/v1")
             target = headers.get(TARGET_HEADER)
             return local_downstream(target) if target else local_operator("cli")
-        return authenticate(self.get_desk(), headers.get("authorization"))
+        return authenticate(self.get_desk(), headers.get("authorization"), source)
 
 
 def _same_site(method: str, headers: Headers) -> None:

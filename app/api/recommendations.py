@@ -31,9 +31,18 @@ class Decision(Command):
     reason: str | None = Field(None, max_length=2000)
 
 
+class ShadowRequest(Decision):
+    margins: dict[str, Any] = Field(
+        default_factory=dict, description="Names of [shadow.margins] with other values; the others stay as configured."
+    )
+
+
 class Report(Command):
     target: str = Field(min_length=1, max_length=100, description="Which target reports.")
     detail: str | None = Field(None, max_length=2000, description="Free text, such as a checksum of what was written.")
+    content_hash: str | None = Field(
+        None, pattern=r"^[0-9a-f]{64}$", description="Of the content that is carried out; another one is refused."
+    )
 
 
 class Acknowledgement(Report):
@@ -108,6 +117,32 @@ def export_recommendation(
     """Documents to apply and to roll back, with a manifest; the mapping is exports.toml of the desk's home."""
     params = {"id": rec_id, "format": format, "stage": stage, "only": only, "draft": draft, "change_only": change_only}
     return caller.call("recommend.export", params)
+
+
+@router.post("/{rec_id}/shadow")
+def shadow(
+    caller: Called,
+    response: Response,
+    rec_id: Id,
+    body: ShadowRequest | None = None,
+    if_match: IfMatch = None,
+    key: Key = None,
+) -> dict[str, Any]:
+    """Store margins and begin to shadow; evidence from before, votes and verdicts no longer count."""
+    return _send(caller, response, "shadow", rec_id, body or ShadowRequest(), if_match, key)
+
+
+@router.post("/{rec_id}/promote")
+def promote(
+    caller: Called,
+    response: Response,
+    rec_id: Id,
+    body: Decision | None = None,
+    if_match: IfMatch = None,
+    key: Key = None,
+) -> dict[str, Any]:
+    """Move on to the next share of the traffic, once the gate of this one has passed."""
+    return _send(caller, response, "promote", rec_id, body or Decision(), if_match, key)
 
 
 @router.post("/{rec_id}/approve")

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.errors import AppError, BadRequest, Conflict, Forbidden, NotFound, Unavailable
 from ingest.errors import IngestError, UnknownKind
+from warehouse import ledger
 from warehouse.errors import (
     SqlRefused,
     StaleRevision,
@@ -38,6 +39,8 @@ class Actor:
     channel: str
     scopes: frozenset[str] = frozenset()
     owner: str | None = None  # whose token it is; one person with two tokens is one person
+    targets: frozenset[str] | None = None  # the only targets it may report for; None: all
+    source: str | None = None  # class of the address it came from: loopback | private | public | none
 
     @property
     def person(self) -> str:
@@ -48,7 +51,7 @@ class Actor:
         return scope in self.scopes or "*" in self.scopes
 
 
-SYSTEM = Actor("joulebook", "system", "scheduler", frozenset({"*"}))
+SYSTEM = Actor("joulebook", "system", "scheduler", frozenset({"*"}), source="none")
 
 
 class Params(BaseModel):
@@ -74,6 +77,7 @@ class Operation:
 
 
 OPERATIONS: dict[str, Operation] = {}
+_STEERING = ("recommend.", "routing.")  # what decides where traffic goes
 
 
 def operation(name: str, *, scope: str, params: type[Params] = NoParams) -> Callable[[Handler], Handler]:
@@ -96,22 +100,43 @@ def call(desk: Desk, name: str, params: Mapping[str, Any] | Params, actor: Actor
     found = OPERATIONS.get(name)
     if found is None:
         raise NotFound(f"There is no operation {name!r}.", fix=f"use one of {', '.join(sorted(OPERATIONS))}")
+    from app.operations import auditing
+
     if not actor.may(found.scope):
-        raise Forbidden(
+        why = (
             f"{actor.name} may not {found.about[:1].lower()}{found.about[1:].rstrip('.')}: "
-            f"it needs the scope {found.scope!r}.",
-            fix=f"use a token or role with {found.scope!r}",
+            f"it needs the scope {found.scope!r}."
         )
+        subject = params.get("id") if isinstance(params, Mapping) else getattr(params, "id", None)
+        auditing.denied(desk, actor, name, subject, why)
+        raise Forbidden(why, fix=f"use a token or role with {found.scope!r}")
     try:
         given = params if isinstance(params, found.params) else found.params.model_validate(dict(params))
     except ValidationError as error:
         raise BadRequest(sentences(error), fix="correct the named fields") from error
     try:
-        return found.handler(desk, actor, given)
-    except AppError:
+        with ledger.about(source=actor.source):
+            if found.scope != "read" and name.startswith(_STEERING):
+                _refuse_behind(desk)
+            told = found.handler(desk, actor, given)
+    except AppError as error:
+        auditing.refused(desk, actor, found, given, error)
         raise
     except (WarehouseError, IngestError) as error:
         raise as_app_error(error) from error
+    auditing.done(desk, actor, found, given, told)
+    return told
+
+
+def _refuse_behind(desk: Desk) -> None:
+    """Nothing is decided, handed out or reported on a ledger that is older than its anchor. Raises Conflict."""
+    why = ledger.behind(desk.warehouse)
+    if why is not None:
+        raise Conflict(
+            f"The ledger was restored or cut, and nobody has accepted that yet: {why}. Nothing was written.",
+            fix="put the newer warehouse back, or `joulebook audit accept-restore REASON`; targets may hold changes "
+            "that this ledger does not know",
+        )
 
 
 def sentences(error: ValidationError) -> str:
@@ -141,6 +166,7 @@ def load_all() -> None:
     """Import every module that registers operations."""
     from app.operations import (  # noqa: F401
         alerts,
+        auditing,
         billing,
         energy,
         exporting,

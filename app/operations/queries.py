@@ -18,16 +18,30 @@ from warehouse.constraints import broken_keys
 from warehouse.engine import Warehouse
 
 
-@operation("verify", scope="read", params=NoParams)
-def verify(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
+class Head(Params):
+    seq: int = Field(ge=0)
+    hash: str = Field(min_length=64, max_length=64)
+
+
+class VerifyParams(Params):
+    """`against`: heads of the chain that were kept elsewhere (see `audit.anchor`)."""
+
+    against: tuple[Head, ...] = Field((), max_length=1000)
+
+
+@operation("verify", scope="read", params=VerifyParams)
+def verify(desk: Desk, actor: Actor, params: VerifyParams) -> dict[str, Any]:
     """Verify the ledger's hash chain, its anchor, and the declared keys."""
     told = ledger.verify(desk.warehouse)
     keys = broken_keys(desk.warehouse)
+    elsewhere = ledger.against(desk.warehouse, [(h.seq, h.hash) for h in params.against])
     return {
-        "ok": told.ok and not keys,
+        "ok": told.ok and not keys and not elsewhere,
         "events": told.events,
         "head": told.head,
-        "problems": [*told.problems, *keys],
+        "problems": [*told.problems, *elsewhere, *keys],
+        "compared": len(params.against),
+        "refused_until_accepted": ledger.behind(desk.warehouse),
     }
 
 
@@ -42,7 +56,7 @@ def accept(desk: Desk, actor: Actor, params: AcceptParams) -> dict[str, Any]:
         event = ledger.accept(
             desk.warehouse, reason=params.reason, actor=actor.name, role=actor.role, channel=actor.channel
         )
-    return {**verify(desk, actor, NoParams()), "accepted": event.data["problems"]}
+    return {**verify(desk, actor, VerifyParams()), "accepted": event.data["problems"]}
 
 
 class RebuildParams(Params):

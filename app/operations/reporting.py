@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
+from app.errors import Conflict, Forbidden, NotFound
 from app.operations import Actor, Params, operation
 from app.operations.routing import current_table
 from app.policy_errors import as_desk_error, policy_errors
@@ -40,6 +41,7 @@ class CollectParams(Params):
 def collect(desk: Desk, actor: Actor, params: CollectParams) -> dict[str, Any]:
     """Collect what a target has to carry out: changes to apply and to roll back."""
     target = params.target
+    _check_bound(actor, target)
     states = store.states(store.all_events(desk.warehouse))
     names = {*desk.settings.guardrails.targets, *(t.target for s in states for t in s.targets)}
     if target not in names:
@@ -119,12 +121,35 @@ class AcknowledgeParams(ReportParams):
     rejection: Text | None = None
 
 
+def _check_bound(actor: Actor, target: str) -> None:
+    """A token that is bound to targets speaks for no other one. Raises Forbidden."""
+    if actor.targets is not None and target not in actor.targets:
+        mine = ", ".join(sorted(actor.targets))
+        raise Forbidden(
+            f"{actor.name} speaks for {mine} only, not for {target}.",
+            fix="use the token of that target, or one for all",
+        )
+
+
+def _execute(desk: Desk, actor: Actor, name: str, params: ReportParams, prepare: store.Prepare) -> dict[str, Any]:
+    """One report. Of a recommendation that this ledger does not know it is a conflict: the target knows more."""
+    _check_bound(actor, params.target)
+    try:
+        return store.execute(desk, actor, name, params, prepare)
+    except NotFound as error:
+        raise Conflict(
+            f"{params.target} reports {name} of {params.id}, which this ledger does not know: it may be older than "
+            "what the target holds. Nothing was written.",
+            fix="see `joulebook verify`; after a restore declare the table that routes, then collect again",
+        ) from error
+
+
 def _report(desk: Desk, actor: Actor, name: str, params: ReportParams, rejection: str | None = None) -> dict[str, Any]:
     def prepare(state: RecState, events: Sequence[LedgerEvent], tx: Transaction) -> tuple[Command, str | None]:
         data = {k: v for k, v in (("detail", params.detail), ("content_hash", params.content_hash)) if v}
         return Command(name, params.revision, params.target, rejection=rejection, data=data), None
 
-    return store.execute(desk, actor, name, params, prepare)
+    return _execute(desk, actor, name, params, prepare)
 
 
 @operation("recommend.acknowledge", scope="downstream", params=AcknowledgeParams)
@@ -194,4 +219,4 @@ def outcome(desk: Desk, actor: Actor, params: OutcomeParams) -> dict[str, Any]:
             data["detail"] = params.detail
         return Command("outcome", params.revision, params.target, data=data), None
 
-    return store.execute(desk, actor, "outcome", params, prepare)
+    return _execute(desk, actor, "outcome", params, prepare)

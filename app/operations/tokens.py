@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import polars as pl
 from pydantic import Field, StringConstraints, field_validator
 
-from app.errors import Conflict, NotFound
+from app.errors import BadRequest, Conflict, NotFound
 from app.operations import Actor, NoParams, Params, operation
+from app.recommendations import store
 from warehouse import ledger
 from warehouse.clock import iso, utcnow
 from warehouse.ids import sha256, uuid7
@@ -25,20 +27,25 @@ _COLUMNS = "token_id, name, scopes, created_at, created_by, revoked_at"
 
 
 class CreateParams(Params):
-    """`scopes`: read; downstream (collect and report, includes read); operator (decide, includes read)."""
+    """`scopes`: read; downstream (collect and report, includes read); operator (decide, includes read).
+
+    `targets`: the only ones that a downstream token collects and reports for; none: all.
+    """
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
     scopes: tuple[Scope, ...] = Field(min_length=1)
+    targets: tuple[Annotated[str, StringConstraints(min_length=1, max_length=100)], ...] = Field((), max_length=100)
 
-    @field_validator("scopes")
+    @field_validator("scopes", "targets")
     @classmethod
-    def _once(cls, value: tuple[Scope, ...]) -> tuple[Scope, ...]:
+    def _once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted(set(value)))
 
 
 @operation("token.create", scope="local", params=CreateParams)
 def create(desk: Desk, actor: Actor, params: CreateParams) -> dict[str, Any]:
     """Create an API token and show it once."""
+    _check_targets(desk, params)
     clear = PREFIX + secrets.token_urlsafe(32)
     row = {
         "token_id": uuid7(),
@@ -59,16 +66,45 @@ def create(desk: Desk, actor: Actor, params: CreateParams) -> dict[str, Any]:
                     f"There is a token {params.name!r} already.", fix="choose another name, or revoke that token first"
                 )
             tx.append("ops.api_token", pl.DataFrame([row], schema=schema, orient="row"))
-            _event(tx, actor, "token.created", str(row["token_id"]), {"name": params.name, "scopes": params.scopes})
+            _bind(tx, str(row["token_id"]), params.targets)
+            told = {"name": params.name, "scopes": params.scopes, "targets": params.targets or "all"}
+            _event(tx, actor, "token.created", str(row["token_id"]), told)
         ledger.anchor(desk.warehouse)
-    return {**_plain(row), "token": clear}
+    return {**_plain(row, params.targets), "token": clear}
+
+
+def _check_targets(desk: Desk, params: CreateParams) -> None:
+    """A name that no recommendation will ever carry would make a token that can do nothing. Raises BadRequest."""
+    if not params.targets:
+        return
+    if "downstream" not in params.scopes:
+        raise BadRequest("Targets bind only a token with the scope downstream.", fix="add --scope downstream")
+    known = {*desk.settings.guardrails.targets}
+    known |= {t.target for s in store.states(store.all_events(desk.warehouse)) for t in s.targets}
+    unknown = sorted(set(params.targets) - known)
+    if unknown:
+        raise BadRequest(
+            f"There is no target {', '.join(unknown)}.",
+            fix=f"use one of {', '.join(sorted(known))}, or add it to guardrails.targets first",
+        )
+
+
+def _bind(tx: Any, token_id: str, targets: tuple[str, ...]) -> None:
+    schema = {c.name: c.polars for c in columns("ops.token_target")}
+    rows = [{"token_id": token_id, "target": t, "bound_at": utcnow()} for t in targets]
+    tx.append("ops.token_target", pl.DataFrame(rows, schema=schema, orient="row"))
 
 
 @operation("token.list", scope="local", params=NoParams)
 def list_(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     """List the API tokens, without their text."""
     frame = desk.warehouse.query(f"SELECT {_COLUMNS} FROM ops.api_token ORDER BY created_at, token_id")
-    return {"tokens": [_plain(row) for row in frame.iter_rows(named=True)]}
+    bound: dict[str, list[str]] = {}
+    for token_id, target in desk.warehouse.query(
+        "SELECT token_id, target FROM ops.token_target ORDER BY token_id, target"
+    ).iter_rows():
+        bound.setdefault(token_id, []).append(target)
+    return {"tokens": [_plain(row, bound.get(row["token_id"], ())) for row in frame.iter_rows(named=True)]}
 
 
 class RevokeParams(Params):
@@ -111,14 +147,19 @@ def _event(tx: Any, actor: Actor, kind: str, token_id: str, body: dict[str, Any]
     )
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def _plain(row: dict[str, Any], targets: Sequence[str]) -> dict[str, Any]:
+    scopes = row["scopes"].split(",")
+    in_words = (", ".join(targets) or "all") if "downstream" in scopes else "none: it does not report"
+
     def when(value: datetime | None) -> str | None:
         return iso(value) if value else None
 
     return {
         "id": row["token_id"],
         "name": row["name"],
-        "scopes": row["scopes"].split(","),
+        "scopes": scopes,
+        "targets": list(targets),
+        "targets_in_words": in_words,
         "created_at": when(row["created_at"]),
         "created_by": row["created_by"],
         "revoked_at": when(row["revoked_at"]),

@@ -75,7 +75,7 @@ def write(tx: Transaction, desk: Desk, actor: Actor, found: Found) -> Told:
         store.append(tx, actor, state.id, lifecycle.decide(state, Command("expire"), now=now))
         told.expired.append(state.id)
     open_ones = {tuple(s.content["group"]): s for s in known if _open(s) and s.id not in told.expired}
-    count = len(known)
+    count = len(known) + ledger.lost(tx)  # an id that a lost event may have named is never given again
     for proposal in found.proposals:
         existing = open_ones.get(proposal.group)
         why = _held_back(proposal, existing, known, found.table, events, terms, now)
@@ -171,6 +171,8 @@ def withdraw_sample(tx: Transaction, actor: Actor, now: datetime) -> list[str]:
     reason = "the sample data it was made from was removed"
     for state in reversed(store.states(store.all_events(tx))):
         if not state.content["is_sample"] or state.pending is not None:
+            continue
+        if state.state is State.FAILED and state.closed:  # by its gate: nothing of it reached a target
             continue
         if state.state in UNDECIDED:
             name = "supersede"

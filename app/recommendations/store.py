@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.errors import BadRequest, NotFound, PreconditionRequired
@@ -16,7 +17,7 @@ from policies.recommend import guardrails
 from policies.recommend.errors import KeyReused, NotAllowed
 from policies.recommend.governance import Governance, Stage
 from policies.recommend.lifecycle import Command, Draft, decide
-from policies.recommend.state import PREFIX, LedgerEvent, RecState, fold
+from policies.recommend.state import PREFIX, LedgerEvent, RecState, advance, fold
 from warehouse import ledger
 from warehouse.clock import utcnow
 from warehouse.engine import Transaction, Warehouse
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from app.desk import Desk
     from app.settings import Settings
 
+_MOST_REFUSALS = 50  # of one actor on one revision
 Prepare = Callable[[RecState, Sequence[LedgerEvent], Transaction], tuple[Command, str | None]]
 
 
@@ -112,22 +114,49 @@ def append(
     key: str | None = None,
     command: Mapping[str, Any] | None = None,
 ) -> list[ledger.Event]:
-    """Append the drafts of one command; each event names the command that made it."""
+    """Append the drafts of one command; each event names the command that made it, and what was before and after."""
     told = {"command": dict(command)} if command else {}
-    return [
-        ledger.append(
+    state, written = fold(ledger.events(tx, subject=subject)), []
+    for draft in drafts:
+        moved = {} if draft.kind == f"{PREFIX}refused" else _moved(state, subject, draft)
+        event = ledger.append(
             tx,
             kind=draft.kind,
             subject=subject,
-            body={**draft.body, **told},
+            body={**draft.body, **moved, **told},
             actor=actor.name,
             role=actor.role,
             channel=actor.channel,
             revision=draft.revision,
             idempotency_key=key,
         )
-        for draft in drafts
-    ]
+        state = advance(state, event)
+        written.append(event)
+    return written
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """An event as it will be, for the fold."""
+
+    seq: int
+    happened_at: datetime
+    kind: str
+    subject: str
+    revision: int | None
+    data: dict[str, Any]
+
+
+def _moved(state: RecState | None, subject: str, draft: Draft) -> dict[str, Any]:
+    after = advance(state, _Expected(0, utcnow(), draft.kind, subject, draft.revision, dict(draft.body)))
+    return {"before": _standing(state), "after": _standing(after)}
+
+
+def _standing(state: RecState | None) -> dict[str, Any] | None:
+    if state is None:
+        return None
+    told = {"state": state.state.value, "revision": state.revision, "content_hash": state.content_hash}
+    return {**told, "pending": state.pending, "stage": state.stage.name, "approvals": len(state.approvals)}
 
 
 class CommandParams(Protocol):
@@ -201,27 +230,24 @@ def _answer(events: Sequence[ledger.Event]) -> dict[str, Any]:
     return detail(state, events)
 
 
-def record_refusal(desk: Desk, actor: Actor, rec_id: str, name: str, reason: str) -> None:
-    """Leave a trace of a denied command on an existing recommendation.
+def record_refusal(desk: Desk, actor: Actor, rec_id: str, name: str, reason: str) -> bool:
+    """Leave a trace of a denied command on an existing recommendation; False where there is none of that id.
 
     The same refusal of the same actor is written once per state, so that nobody can make the ledger grow.
     """
     with desk.command_lock:
-        with desk.warehouse.transaction() as tx:
+        with desk.warehouse.transaction() as tx, ledger.about(source=actor.source):
             events = ledger.events(tx, subject=rec_id)
             state = fold(events)
             if state is None:
-                return
+                return False
             body = {"command": {"name": name}, "reason": reason}
-            same = [
-                e
-                for e in events
-                if e.kind == f"{PREFIX}refused"
-                and e.revision == state.revision
-                and e.actor == actor.name
-                and e.data == body
-            ]
-            if same:
-                return
+            mine = [e for e in events if e.kind == f"{PREFIX}refused" and e.actor == actor.name]
+            told = [e.data for e in mine if e.revision == state.revision]
+            if any(t.get("command") == body["command"] and t.get("reason") == reason for t in told):
+                return True
+            if len(told) >= _MOST_REFUSALS:
+                return True
             append(tx, actor, rec_id, [Draft(f"{PREFIX}refused", body, state.revision)])
         ledger.anchor(desk.warehouse)
+    return True

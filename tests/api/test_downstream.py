@@ -15,8 +15,9 @@ import httpx
 import pytest
 import uvicorn
 
-from app import downstream
-from app.downstream import HttpDoor, OperationDoor, TableNotWritten, TableRefused, changed_table, check_command
+from app import downstream, downstream_table
+from app.downstream import HttpDoor, OperationDoor
+from app.downstream_table import TableNotWritten, TableRefused, changed_table, check_command
 from app.errors import ConsoleUnreachable, Unauthenticated
 from tests.api.conftest import Api
 from tests.recommend.desks import ROUTER
@@ -266,7 +267,7 @@ def test_a_folder_that_cannot_be_written_changes_nothing_and_is_tried_again(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(downstream.os, "replace", full)
+        broken.setattr(downstream_table.os, "replace", full)
         with pytest.raises(TableNotWritten, match="No space left on device"):
             run_once(url, api, path)
     assert list(tmp_path.glob("*.json*")) == list(tmp_path.glob(".*.tmp")) == []

@@ -17,6 +17,7 @@ FROZEN = {
     "v0006_fleet.sql": "fa5bcfb76c29dda5b4e09122890ec5fe1e291e0fc6d036ce4460af6614befd3c",
     "v0007_proof.sql": "896ffdfa3d16d5aab5fc3595209bccf0bf59285d0236113c7fbf03d5c6ecc3df",
     "v0008_published.sql": "ecc50317ca302a34271e277834e5554e50d55262c49c0af03ff01fa3a3b73a9a",
+    "v0009_tokens.sql": "e17a014a02e0f84d3e80828713e83fd1e759690a88a862e65ffec6f77c98fc6b",
     "v0009_requests.sql": "fbcfb142dbe3433384bb18d6e065f96acb206cb9822b8b63e7ee5f49569357ff",
 }
 
