@@ -95,7 +95,7 @@ def draw(front: Front, axes: Axes, per_what: str) -> go.Figure:
         hoverinfo="skip",
         line={"color": colors.accent, "width": 1.5, "shape": "hv"},
     )
-    labels = _labels(front.points, bool(axes.y_unit))
+    labels = place_labels(front.points, log_y=bool(axes.y_unit))
     _scatter(figure, off, "dominated", colors.dominated, axes, labels, colors.muted)
     _scatter(figure, on, "on the front", colors.accent, axes, labels, colors.text)
     told = f"{front.evidence_class} {glyph(front.evidence_class)}"
@@ -105,7 +105,7 @@ def draw(front: Front, axes: Axes, per_what: str) -> go.Figure:
         title=f"{x_word}, {axes.x_unit} per {per_what}, log scale, {told}",
         tickformat="$~g" if axes.x_unit == "USD" else "~s",
         ticksuffix="" if axes.x_unit == "USD" else axes.x_unit,
-        dtick=_dtick([p.x for p in front.points]),
+        dtick=dtick([p.x for p in front.points]),
     )
     if axes.y_unit:
         y_told = f"{front.y_evidence_class} {glyph(front.y_evidence_class)}"
@@ -115,7 +115,7 @@ def draw(front: Front, axes: Axes, per_what: str) -> go.Figure:
             title=title,
             tickformat="$~g" if axes.y_unit == "USD" else "~s",
             ticksuffix="" if axes.y_unit == "USD" else axes.y_unit,
-            dtick=_dtick([p.y for p in front.points]),
+            dtick=dtick([p.y for p in front.points]),
         )
     else:
         figure.update_yaxes(title=axes.y_word, tickformat=".2f" if axes.y == "proficiency" else ".0%")
@@ -123,7 +123,7 @@ def draw(front: Front, axes: Axes, per_what: str) -> go.Figure:
     return figure
 
 
-def _dtick(values: list[float]) -> str | int:
+def dtick(values: list[float]) -> str | int:
     """Ticks of a logarithmic axis: at 1, 2 and 5 of each decade, at the decades alone where there are many."""
     known = [v for v in values if v > 0]
     return "D2" if not known or math.log10(max(known) / min(known)) < 3 else 1
@@ -140,12 +140,12 @@ def _scatter(
         y=[p.y for p in points],
         name=name,
         mode="markers+text",
-        text=[_short(p.name) if p.name in labels else "" for p in points],
+        text=[short(p.name) if p.name in labels else "" for p in points],
         textposition=[labels.get(p.name, "top center") for p in points],
         textfont={"size": 11, "color": ink},
         marker={"color": color, "size": 9, "symbol": symbols, "line": {"width": 1.5, "color": color}},
-        error_x=_errors([(p.x, p.x_low, p.x_high) for p in points], color),
-        error_y=_errors([(p.y, p.y_low, p.y_high) for p in points], color),
+        error_x=errors([(p.x, p.x_low, p.x_high) for p in points], color),
+        error_y=errors([(p.y, p.y_low, p.y_high) for p in points], color),
         customdata=[_hover(p, axes) for p in points],
         hovertemplate="<b>%{customdata[0]}</b><br>"
         + "<br>".join(f"%{{customdata[{i}]}}" for i in range(1, 5))
@@ -154,17 +154,30 @@ def _scatter(
     )
 
 
-def _short(name: str) -> str:
-    return escape(name if len(name) <= 22 else f"{name[:21]}…")
+def short(name: str) -> str:
+    return escape(name if len(name) <= 28 else f"{name[:27]}…")
 
 
-def _labels(points: list[Point], log_y: bool) -> dict[str, str]:
+PLACES = ("top center", "bottom center", "middle right", "middle left")
+PLACES_RISING = ("top left", "bottom right", *PLACES)
+
+
+def place_labels(
+    points: list[Point],
+    *,
+    log_x: bool = True,
+    log_y: bool = False,
+    width: float = 760.0,
+    first: str = "",
+    rising: bool = False,
+) -> dict[str, str]:
     """Where each label goes (`top center` and so on) so that none lies on another; points without room have none.
 
-    The front comes first. Sizes are those of a chart of 760 x 420 px with 11 px text: close enough everywhere.
+    The point named `first` comes first, then fixed arms, then the front. Above a `rising` front there is most room.
+    Sizes are those of a chart of `width` x 420 px with 11 px text: close enough everywhere.
     """
-    width, height, char, line = 760.0, 420.0, 6.2, 14.0
-    xs = [math.log10(p.x) for p in points]
+    height, char, line = 420.0, 6.2, 14.0
+    xs = [math.log10(p.x) if log_x else p.x for p in points]
     ys = [math.log10(p.y) if log_y and p.y > 0 else p.y for p in points]
 
     def scaled(value: float, values: list[float], length: float) -> float:
@@ -174,16 +187,19 @@ def _labels(points: list[Point], log_y: bool) -> dict[str, str]:
     spots = {p.name: (scaled(x, xs, width), scaled(y, ys, height)) for p, x, y in zip(points, xs, ys, strict=True)}
     taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in spots.values()]
     found = {}
-    for p in sorted(points, key=lambda p: (not p.on_front, p.x)):
+    for p in sorted(points, key=lambda p: (p.name != first, p.role != "fixed", not p.on_front, p.x)):
         x, y = spots[p.name]
-        half = len(_short(p.name)) * char / 2
+        half = len(short(p.label or p.name)) * char / 2
         places = {
+            "top left": (x - 5 - 2 * half, y + 3, x - 5, y + 3 + line),
+            "bottom right": (x + 5, y - 3 - line, x + 5 + 2 * half, y - 3),
             "top center": (x - half, y + 7, x + half, y + 7 + line),
             "bottom center": (x - half, y - 7 - line, x + half, y - 7),
             "middle right": (x + 9, y - line / 2, x + 9 + 2 * half, y + line / 2),
             "middle left": (x - 9 - 2 * half, y - line / 2, x - 9, y + line / 2),
         }
-        for place, box in places.items():
+        for place in PLACES_RISING if rising else PLACES:
+            box = places[place]
             inside = box[0] > -30 and box[2] < width + 30
             if inside and not any(box[0] < t[2] and t[0] < box[2] and box[1] < t[3] and t[1] < box[3] for t in taken):
                 taken.append(box)
@@ -192,7 +208,7 @@ def _labels(points: list[Point], log_y: bool) -> dict[str, str]:
     return found
 
 
-def _errors(values: list[tuple[float, float | None, float | None]], color: str) -> dict[str, object]:
+def errors(values: list[tuple[float, float | None, float | None]], color: str) -> dict[str, object]:
     return {
         "type": "data",
         "symmetric": False,

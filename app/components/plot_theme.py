@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
@@ -76,14 +77,19 @@ def template(colors: Palette) -> go.layout.Template:
     )
 
 
-def chart(figure: go.Figure, *, key: str, height: int, alt: str) -> None:
-    """Show `figure` in the page's theme at a fixed height, with its content in words as `alt`."""
+def chart(figure: go.Figure, *, key: str, height: int, alt: str, on_point: Callable[[], None] | None = None) -> None:
+    """Show `figure` in the page's theme at a fixed height, with its content in words as `alt`.
+
+    `on_point` is called when a point is clicked; `st.session_state[key]` then holds it.
+    """
     figure.update_layout(template=template(palette()), height=height)
     st.plotly_chart(
         figure,
         key=key,
         theme=None,
         alt=alt,
+        on_select=on_point or "ignore",
+        selection_mode="points",
         config={"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]},
     )
 

@@ -150,7 +150,7 @@ def reasons_html(reasons: Sequence[str]) -> str:
 
 
 def note(text: str, look: str = "") -> None:
-    """A sentence beside the line: neutral, `warn` or `bad`."""
+    """A sentence beside the line: neutral, `ok`, `warn` or `bad`."""
     show(f'<div class="jb-note {look}">{escape(text)}</div>')
 
 

@@ -2,8 +2,8 @@
 class, age and n. Each axis has the class of its own figures: joules that of the energy, grams the weaker of energy
 and grid intensity, and a bill is measured, whatever energy lies behind it.
 
-`reference`: offers on the reference workload of this warehouse; sums over all attempts per success.
-`published`: the points that a publication reports.
+`reference`: offers on the reference workload of this warehouse; sums over all attempts per success. Published points
+and replay runs have modules of their own.
 """
 
 from __future__ import annotations
@@ -15,12 +15,9 @@ from typing import Any
 import numpy as np
 
 from app.reads.intervals import Ratio, Sums, ratio, wilson
-from app.replay import publications
 from policies.pareto import mixing_hull, non_dominated
-from policies.replay.published import FIXED_ARMS
 from policies.router import Parameters, load
 from warehouse.engine import Warehouse
-from warehouse.errors import IncomparableObservations
 from warehouse.evidence import one_class, strongest_first
 from warehouse.snapshots import snapshot
 
@@ -70,42 +67,6 @@ class Unplotted:
 
     name: str
     reason: str
-
-
-def published(warehouse: Warehouse, dataset: str, axis: str) -> list[Point]:
-    """Published points: accuracy against J per query or seconds per query. Dollars and grams are not published."""
-    column = {"energy_j": "energy_j", "latency_s": "latency_s"}.get(axis)
-    if column is None:
-        return []
-    frame = warehouse.query(
-        f"SELECT policy, {column} AS x, accuracy, evidence_class, n, known_from, source_id, citation, method "
-        f"FROM core.published_point WHERE dataset = $d AND {column} IS NOT NULL ORDER BY policy",
-        {"d": dataset},
-    )
-    points = []
-    for policy, x, accuracy, cls, n, at, source, citation, method in frame.iter_rows():
-        span = wilson(accuracy * n, n) if n else None
-        low, high = span or (None, None)
-        points.append(Point(policy, x, None, None, accuracy, low, high, cls, n, at, source, f"{citation}; {method}"))
-    return points
-
-
-def datasets(warehouse: Warehouse) -> list[str]:
-    """The reference workload first, then every published data set; its fixed arms told elsewhere belong to it."""
-    found = warehouse.query("SELECT DISTINCT dataset FROM core.published_point ORDER BY dataset")["dataset"].to_list()
-    return [REFERENCE, *(name for name in found if not name.endswith(FIXED_ARMS))]
-
-
-def published_words(warehouse: Warehouse, dataset: str) -> list[str]:
-    """What a published front says, also with the fixed arms that the publication tells elsewhere.
-
-    Nothing where its points mix evidence classes: the page lets the reader choose one.
-    """
-    with snapshot(warehouse) as snap:
-        try:
-            return list(publications.published(snap, dataset)["statements"])
-        except IncomparableObservations:
-            return []
 
 
 _REFERENCE = """

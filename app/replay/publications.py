@@ -39,13 +39,19 @@ def is_published(snap: Snapshot, dataset: str) -> bool:
     return dataset in published_names(snap)
 
 
+def points_and_arms(snap: Snapshot, dataset: str) -> tuple[list[Point], list[Point]]:
+    """The points of a data set and of its companion of fixed arms; those that joulebook ships where none is loaded."""
+    points = published_points(snap, dataset)
+    if not points and dataset == shipped.DATASET:
+        return _shipped(shipped.published_document()), _shipped(shipped.fixed_arms_document())
+    return points, published_points(snap, dataset + FIXED_ARMS)
+
+
 def published(snap: Snapshot, dataset: str) -> dict[str, Any]:
     """The report of a published data set as of the snapshot. Raises DatasetUnknown."""
-    points = published_points(snap, dataset)
-    arms = published_points(snap, dataset + FIXED_ARMS)
+    points, arms = points_and_arms(snap, dataset)
     origin = "warehouse"
-    if not points and dataset == shipped.DATASET:
-        points, arms = _shipped(shipped.published_document()), _shipped(shipped.fixed_arms_document())
+    if points and not published_points(snap, dataset):
         origin = "shipped with joulebook; load the sample data to see it in the warehouse"
     if not points:
         raise DatasetUnknown(

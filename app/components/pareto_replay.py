@@ -1,0 +1,353 @@
+"""A replay run on the Pareto page: choose run, condition and axes; the chart, the chosen policy, the words, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from app.components import links, replay_card, replay_compare, replay_jobs, shapes
+from app.components.access import read
+from app.components.format import age, count, instant, interval, literal, percent, quantity
+from app.components.links import select
+from app.components.marks import evidence_html, glyph
+from app.components.pareto_legend import legend
+from app.components.pareto_reference import Columns
+from app.components.plot_theme import chart
+from app.components.replay_chart import Panel, View, draw, span_of, standing, text_of
+from app.reads import replay as reads
+from app.reads.pareto import Front, Unplotted, front
+from policies.replay.indices import best_mix_within, best_within
+from warehouse.clock import parse_utc
+from warehouse.errors import IncomparableObservations
+
+CHART = "r-chart"
+KEYS = ("r-run", "r-at", "r-beside", "r-bench", "r-budget", "r-policy", "r-with", "r-which", "r-page")
+
+
+def forget() -> None:
+    """Another data set has other runs, policies and benchmarks: what was chosen for the last one does not apply."""
+    links.forget(KEYS)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the reader asks for. `beside`: a second condition, drawn beside the first."""
+
+    run: reads.Run
+    block: reads.Block
+    beside: reads.Block | None
+    x: str
+    y: str
+    benchmark: str
+    log_x: bool
+    budget_j: float | None
+
+
+def show(data_set: reads.DataSet, top: Columns) -> None:
+    found = read(reads.runs, data_set.name)
+    if not found:
+        _nothing(data_set)
+        return
+    with top[3], st.popover("Replay…", key="r-replay", width="stretch"):
+        replay_jobs.form(data_set)
+    replay_jobs.running(data_set.name)
+    run, block, beside = _run(found, top)
+    told = read(reads.report, block.replay_run_id)
+    chosen = _axes(told, run, block, beside)
+    _verdict(told)
+    left, right = st.columns([2, 1], gap="large")
+    with right:
+        policy = _policy(told)
+    with left:
+        drawn = _chart(told, chosen, policy)
+    with right:
+        replay_card.show(told, _named(told, policy), chosen.benchmark, run.finished_at)
+    with left:
+        if drawn is not None:
+            _budget(chosen, drawn, read(reads.curves, block.replay_run_id))
+        _rest(told, run, drawn)
+        replay_compare.show(told, run, block, policy, chosen.benchmark)
+    if drawn is not None:
+        _table(drawn, chosen, told)
+
+
+def _nothing(data_set: reads.DataSet) -> None:
+    replay_jobs.running(data_set.name)
+    shapes.empty(
+        "What every routing policy would have cost and how well it would have answered, against the fixed arms and "
+        "their mixing hull",
+        f"No replay of {data_set.name} is stored yet. Its {count(data_set.arms)} arms are recorded: replay them now.",
+    )
+    replay_jobs.form(data_set)
+
+
+def _run(found: list[reads.Run], top: Columns) -> tuple[reads.Run, reads.Block, reads.Block | None]:
+    runs = {r.run_id: r for r in found}
+    with top[0]:
+        id_ = select(
+            "Run", list(runs), "r-run", lambda i: f"{runs[i].finished_at:%Y-%m-%d %H:%M} UTC · {i[-8:]}", always=True
+        )
+    run = runs[id_]
+    blocks = {b.replay_run_id: b for b in run.blocks}
+    only = len(blocks) == 1
+    short = _short_words(blocks)
+    with top[1]:
+        first = select(
+            "Condition", list(blocks), "r-at", lambda i: short[i], disabled=only,
+            help="This run has one condition. Replay with several batches, zones or hours to compare them." if only
+            else "The same choices, evaluated under another load, zone or hour",
+        )  # fmt: skip
+    with top[2]:
+        others = ["", *(i for i in blocks if i != first)]
+        beside = select(
+            "Beside it", others, "r-beside", lambda i: short[i] if i else "nothing", disabled=only
+        )  # fmt: skip
+    return run, blocks[first], blocks.get(beside)
+
+
+def _short_words(blocks: dict[str, reads.Block]) -> dict[str, str]:
+    """What tells a condition from the others of its run."""
+    parts = {i: b.words.split(", ") for i, b in blocks.items()}
+    common = set.intersection(*map(set, parts.values())) if len(parts) > 1 else set()
+    return {i: ", ".join(p for p in each if p not in common) or blocks[i].words for i, each in parts.items()}
+
+
+def _axes(told: reads.Report, run: reads.Run, block: reads.Block, beside: reads.Block | None) -> Chosen:
+    row = st.columns([1.5, 1.6, 1.35, 1.0, 0.8], vertical_alignment="bottom")
+    with row[0]:
+        x = select("Across: less", list(reads.X), "r-x", lambda k: f"{reads.X[k].title}, {reads.X[k].unit}")
+    with row[1]:
+        y = select("Up: more", list(reads.Y), "r-y", lambda k: _y_words(told, k))
+    with row[2]:
+        names = reads.benchmarks(told)
+        bench = select("Benchmark", ["", *names], "r-bench", lambda b: b or "all together", disabled=not names)
+    with row[3]:
+        asked = x == "energy_j_per_query" and y == "accuracy"
+        budget = links.number(
+            "Budget, J per query",
+            "r-budget",
+            usual=_usual_budget(told),
+            low=0.0,
+            format="%.4g",
+            disabled=not asked,
+            help="The most accurate policy within this many joules" if asked else "Needs J per query against accuracy",
+        )  # fmt: skip
+    with row[4]:
+        log_x = links.toggle("Log axis", "r-log", usual=True)
+    return Chosen(run, block, beside, x, y, bench, bool(log_x), budget if asked and budget else None)
+
+
+def _y_words(told: reads.Report, key: str) -> str:
+    words = reads.Y[key].title
+    return f"{words}, {replay_card.weights_words(told)}" if key == "reward" else words
+
+
+def _usual_budget(told: reads.Report) -> float | None:
+    """That of the run, else half the joules of the most accurate fixed arm."""
+    if told["budget"] is not None:
+        return float(told["budget"]["budget_j"])
+    fixed = [p["figures"] for p in told["policies"] if p["fixed_arm"] is not None]
+    both = [(f["accuracy"], f["energy_j_per_query"]) for f in fixed]
+    known = [(right, -joules) for right, joules in both if None not in (right, joules)]
+    return float(f"{-max(known)[1] / 2:.3g}") if known else None
+
+
+def _policy(told: reads.Report) -> str:
+    names = [p["name"] for p in told["policies"]]
+    marks = {p["name"]: _standing_words(p) for p in told["policies"]}
+    start = names.index(_first_seen(told))
+    return select("Policy, or click a point", names, "r-policy", lambda n: f"{n}{marks[n]}", usual=start)
+
+
+def _standing_words(policy: dict[str, Any]) -> str:
+    if not policy["deployable"]:
+        return " · bound"
+    return " · front" if policy["on_front"] else ""
+
+
+def _first_seen(told: reads.Report) -> str:
+    """The deployable router that stands highest above the hull; without any, the first policy."""
+    tried = [
+        (p["domination"]["margin_over_hull"]["estimate"], p["name"])
+        for p in told["policies"]
+        if p["deployable"] and p["fixed_arm"] is None and p["domination"]["margin_over_hull"]["estimate"] is not None
+    ]
+    return max(tried)[1] if tried else str(told["policies"][0]["name"])
+
+
+def _named(told: reads.Report, name: str) -> dict[str, Any]:
+    return next(p for p in told["policies"] if p["name"] == name)
+
+
+def _clicked() -> None:
+    """A click on a point chooses its policy; the chart's own selection is of no further use."""
+    event = st.session_state.get(CHART) or {}
+    hit = event.get("selection", {}).get("points", [])
+    names = [data[0] for p in hit if (data := p.get("customdata"))]
+    if names:
+        st.session_state["r-policy"] = str(names[0])
+
+
+def _chart(told: reads.Report, chosen: Chosen, policy: str) -> tuple[Front, list[Unplotted]] | None:
+    """The chart; its front of the first condition. None where there is nothing to draw."""
+    blocks = [chosen.block, *([chosen.beside] if chosen.beside else [])]
+    reports = [told, *([read(reads.report, chosen.beside.replay_run_id)] if chosen.beside else [])]
+    each = [reads.points(r, chosen.x, chosen.y, chosen.benchmark, chosen.run.finished_at) for r in reports]
+    points, unplotted = each[0]
+    if not points:
+        shapes.empty("This condition with the axes as chosen", f"Nothing to draw: {_first_reason(unplotted)}")
+        return None
+    try:
+        fronts = [front(ps) for ps, _ in each]
+        front([p for ps, _ in each for p in ps])  # beside each other they share an axis, so also a class
+    except IncomparableObservations as mixed:
+        shapes.problem(mixed.message, mixed.fix, look="warn")
+        return None
+    curves = not chosen.benchmark and chosen.y == "accuracy" and reads.X[chosen.x].curve
+    panels = [
+        Panel(
+            b.words,
+            f,
+            reads.mixing_line(f.points, chosen.x, chosen.y),
+            read(reads.curves, b.replay_run_id) if curves else (),
+        )
+        for b, f in zip(blocks, fronts, strict=True)
+    ]
+    words = _y_words(told, chosen.y)
+    view = View(reads.X[chosen.x], reads.Y[chosen.y], words, chosen.log_x, policy, chosen.budget_j)
+    chart(draw(panels, view), key=CHART, height=520, alt=_alt(panels, view), on_point=_clicked)
+    return fronts[0], unplotted
+
+
+def _first_reason(unplotted: list[Unplotted]) -> str:
+    return unplotted[0].reason if unplotted else "no policy was run"
+
+
+def _alt(panels: Sequence[Panel], view: View) -> str:
+    said = []
+    for panel in panels:
+        points = panel.front.points
+        on = [p for p in points if p.on_front]
+        best = min(on, key=lambda p: p.x)
+        said.append(
+            f"{panel.title}: {view.y_words} against {view.x.title}, {len(points)} policies, {len(on)} on the front; "
+            f"least: {best.name} at {text_of(best.x, view.x)}."
+        )
+    return " ".join([*said, "The table below has the same numbers."])
+
+
+def _verdict(told: reads.Report) -> None:
+    """Whether a deployable policy beats the hull of the fixed arms, over which range; and who stopped to choose."""
+    every = list(told["statements"])
+    won = told["proved"]
+    if won:
+        each = [f"{name} ({' and '.join(_range(low, high) for low, high in spans)})" for name, spans in won.items()]
+        who = "1 deployable policy beats" if len(won) == 1 else f"{len(won)} deployable policies beat"
+        shapes.note(
+            f"{who} the mixing hull of the fixed arms, with an interval that excludes 0 over all tested points of all "
+            f"curves at once (95 %): {', '.join(each)} per query.",
+            "ok",
+        )
+    else:
+        sentence = next((s for s in every if "mixing hull" in s), every[0] if every else "The report says nothing.")
+        head, _, more = sentence.partition(". ")
+        shapes.note(f"{head}." if more else head)
+    collapsed = [p["name"] for p in told["policies"] if p["figures"]["collapsed"]]
+    if collapsed:
+        shapes.note(f"Collapsed, so one arm takes all but everything: {', '.join(collapsed)}.", "warn")
+
+
+def _range(low: float, high: float) -> str:
+    return quantity(low, "J") if low == high else interval(low, high, "J")
+
+
+def _budget(chosen: Chosen, drawn: tuple[Front, list[Unplotted]], curves: list[reads.Line]) -> None:
+    """The most accuracy within the budget: a policy as run, a fixed arm, a mixture of arms, a point of a curve."""
+    if chosen.budget_j is None:
+        return
+    budget = chosen.budget_j
+    able = [p for p in drawn[0].points if p.role == "policy"]
+    fixed = [p for p in drawn[0].points if p.role == "fixed"]
+    said = []
+    for what, points in (("policy as run", able), ("fixed arm", fixed)):
+        found = best_within([p.x for p in points], [p.y for p in points], budget)
+        if found:
+            p = points[found.first]
+            said.append(f"best {what} {p.label or p.name}: {percent(p.y)} at {quantity(p.x, 'J')}")
+    mixed = best_mix_within([p.x for p in fixed], [p.y for p in fixed], budget)
+    if mixed and mixed.first != mixed.second:
+        said.append(f"mixing two fixed arms: {percent(mixed.accuracy)}")
+    reach = [(best_within(_floats(c.columns["energy_j"]), _floats(c.columns["accuracy"]), budget), c) for c in curves]
+    known = [(f.accuracy, -f.energy_j, c.policy) for f, c in reach if f is not None]
+    if known and not chosen.benchmark:
+        right, joules, name = max(known)
+        at = f"{percent(right)} at {quantity(-joules, 'J')}"
+        said.append(f"a point of the curve of {name}, chosen on these very queries: {at}")
+    shapes.note(f"Within {quantity(budget, 'J')} per query: {'; '.join(said) if said else 'nothing is that cheap'}.")
+
+
+def _floats(values: Sequence[float | None]) -> list[float]:
+    return [np.nan if v is None else v for v in values]
+
+
+def _rest(told: reads.Report, run: reads.Run, drawn: tuple[Front, list[Unplotted]] | None) -> None:
+    legend("replay")
+    with st.expander(f"All that the report says: {len(told['statements'])} sentences", key="r-words", type="compact"):
+        shapes.show(shapes.reasons_html(told["statements"]))
+    condition = told["condition"]
+    grid = ""
+    if condition["intensity_g_per_kwh"] is not None:
+        cls = told["carbon_evidence_class"]
+        grid = f" Grid {condition['zone']}, {condition['intensity_g_per_kwh']:g} g/kWh: grams {cls} {glyph(cls)}."
+    cls = told["evidence_class"]
+    joules = f"{cls} {glyph(cls)}, {told['energy_method']}" if cls else "unknown"
+    learned = (told.get("load") or {}).get("newest_at")
+    old = f", outcomes learned {age(parse_utc(learned, what='newest_at'))} ago" if learned else ""
+    st.caption(
+        literal(
+            f"Run {run.run_id} by {run.actor}, {instant(run.finished_at)} ({age(run.finished_at)} ago){old}. "
+            f"{count(run.n_train)} queries to learn from, {count(run.n_test)} held out ({told['split']}), "
+            f"{percent(told['coverage'])} of the held-out cells known. Joules: {joules}.{grid} "
+            f"Intervals: {told['interval_method']}."
+        )
+    )
+    for note in told["notes"]:
+        shapes.note(note, "warn")
+    absent = [Unplotted(a["policy"], a["reason"]) for a in told["absent"]]
+    missing = [*(drawn[1] if drawn is not None else []), *absent]
+    if missing:
+        with st.expander(f"Not on the chart: {len(missing)}", key="unplotted", type="compact"):
+            for each in missing:
+                st.caption(literal(f"{each.name}: {each.reason}"))
+
+
+def _table(drawn: tuple[Front, list[Unplotted]], chosen: Chosen, told: reads.Report) -> None:
+    """The same numbers as text: the front first, then by x."""
+    x, y = reads.X[chosen.x], reads.Y[chosen.y]
+    collapsed = {p["name"] for p in told["policies"] if p["figures"]["collapsed"]}
+    rows = []
+    for p in sorted(drawn[0].points, key=lambda p: (-p.on_front, p.role == "bound", p.x)):
+        name = escape(p.label or p.name)
+        tail = " · collapsed" if p.name in collapsed else ""
+        what = standing(p) + (" · fixed arm" if p.role == "fixed" else "") + tail
+        mark = f" {evidence_html(p.evidence_class)}" if p.evidence_class else ""
+        rows.append(
+            (
+                f"<b>{name}</b>" if p.on_front else name,
+                escape(what) if p.on_front else f'<span class="jb-muted">{escape(what)}</span>',
+                f"{text_of(p.x, x)}{mark}",
+                span_of(p.x_low, p.x_high, x),
+                text_of(p.y, y),
+                span_of(p.y_low, p.y_high, y),
+                count(p.n),
+                age(p.at),
+            )
+        )
+    heads = ("policy", "", x.title, "95 % interval", _y_words(told, chosen.y), "95 % interval", "n", "age")
+    shapes.show(f"<h4>The same as numbers: {escape(chosen.block.words)}</h4>")
+    shapes.show(shapes.table_html(heads, rows, numeric=(2, 3, 4, 5, 6, 7)))
