@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import polars as pl
 
 from ingest.base import Parsed, Reject
@@ -93,12 +94,12 @@ class Requests:
     def _frame(self, sound: pl.DataFrame) -> pl.DataFrame:
         self._check_order(sound)
         ticks, part = self._base or (0, 0.0)
-        since = (pl.col("ticks") - ticks).cast(pl.Float64) + (pl.col("part") - part)
+        since = (sound["ticks"] - ticks).to_numpy().astype(np.float64) + (sound["part"] - part).to_numpy()
         first, self.read = self.read, self.read + sound.height
         return sound.select(
             pl.lit(self.trace).alias("trace"),
             pl.int_range(first, first + sound.height, dtype=pl.Int64).alias("request_no"),
-            (since / float(self.stamps.per_second)).alias("arrival_s"),
+            pl.Series("arrival_s", since / self.stamps.per_second),  # polars would multiply by the reciprocal
             "arrived_at",
             *(pl.col(f"{name}_").cast(pl.Int64).alias(name) for name in _LENGTHS),
             *(pl.when(pl.col(n).str.len_chars() <= _LONGEST_TEXT).then(pl.col(n)).alias(n) for n in _TEXTS),

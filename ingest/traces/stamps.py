@@ -17,7 +17,7 @@ from ingest.stream import Stream
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _NS = PER_SECOND["ns"]
 _TIME = r"^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9})\d*)?\s*(Z|[+-]\d{2}:?\d{2})?$"
-_PLAIN_NUMBER = r"^[+-]?\d{1,18}(?:\.\d*)?$"
+_PLAIN_NUMBER = r"^[+-]?\d{1,19}(?:\.\d*)?$"
 _LARGEST = 9e15  # ticks that a float still tells apart, for numbers in scientific notation
 _EARLIEST, _LATEST = "1970-01-02", "2200-01-01"
 
