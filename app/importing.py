@@ -26,19 +26,23 @@ def import_with_progress(client: Client, params: Mapping[str, Any], *, show: boo
     told: dict[str, Any] = {}
     errors: list[AppError] = []
 
+    ended = threading.Event()  # not `join`: interrupted at the wrong moment, it takes a living thread for dead
+
     def work() -> None:
         try:
             told.update(client.call("import", {**params, "task": task}))
         except AppError as error:
             errors.append(error)
+        finally:
+            ended.set()
 
     thread = threading.Thread(target=work, name="import", daemon=True)
     with _bar(show) as bar:
         line = bar.add_task("reading", total=None, rows="")
         thread.start()
-        while thread.is_alive():
+        while not ended.is_set():
             try:
-                thread.join(_ASK_EVERY_S)
+                ended.wait(_ASK_EVERY_S)
                 if show:
                     _update(bar, line, client, task)
             except KeyboardInterrupt:
