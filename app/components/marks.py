@@ -53,6 +53,7 @@ def evidence_html(evidence_class: str | None, quality: str | None = None, *, wor
 # State -> (look, word). Looks: ok, warn, bad, unknown, active (under way).
 STATES: dict[str, tuple[str, str]] = {
     "PROPOSED": ("warn", "proposed"),
+    "SHADOWING": ("active", "shadowing"),
     "READY": ("warn", "ready"),
     "APPROVED": ("active", "approved"),
     "SENT": ("active", "sent"),

@@ -26,13 +26,17 @@ METRICS = (("energy_j", "energy", "J"), ("billed_cost_usd", "billed cost", "USD"
 
 _WORDS = {
     "proposed": "proposed",
+    "shadowing": "margins stored, shadowing",
+    "judged": "gate judged",
+    "approval_given": "approval given, more are needed",
     "approved": "approved",
+    "promoted": "promoted",
     "sent": "handed to {target}",
     "acknowledged": "acknowledged by {target}",
     "actuated": "actuated by {target}",
     "rejected": "rejected by {target}",
     "observing": "every target carries it out; observing",
-    "outcome": "outcome reported by {target}",
+    "outcome": "outcome of {target}",
     "succeeded": "succeeded",
     "failed": "failed",
     "dismissed": "dismissed",
@@ -46,21 +50,44 @@ _WORDS = {
     "rolled_back": "rolled back by {target}",
 }
 _OTHER = {
+    "ledger.accepted": "a ledger older than its anchor was accepted",
+    "replay.stored": "replay run stored",
+    "replay.trained": "policy trained",
     "sample.loaded": "sample data loaded",
     "sample.removed": "sample data removed",
     "routing.declared": "routing table declared",
     "alert.acknowledged": "alert acknowledged",
 }
+_COMMANDS = {"command.done": "carried out", "command.denied": "denied, nothing changed"}
 
 
 def event_text(kind: str, body: Mapping[str, Any]) -> str:
     """One ledger event as a sentence without its subject."""
     if kind in _OTHER:
         return _OTHER[kind]
+    if kind in _COMMANDS:
+        reason = f": {body['reason']}" if body.get("reason") else ""
+        return f"{_COMMANDS[kind]}{reason}"
     words = _WORDS.get(kind.partition(".")[2], kind.replace(".", " ").replace("_", " "))
-    text = words.format(target=body.get("target") or "a target")
+    who = "this desk" if body.get("by") == "desk" else body.get("target") or "a target"
+    text = words.format(target=who) + _particulars(kind, body)
     reason = body.get("reason")
     return f"{text}: {reason}" if reason else text
+
+
+def _particulars(kind: str, body: Mapping[str, Any]) -> str:
+    """What only some events tell: the verdict of a gate, the votes, the next share."""
+    name = kind.partition(".")[2]
+    if name == "judged":
+        why = f": {body['why']}" if body.get("why") else ""
+        return f" ({body.get('stage')}): {str(body.get('verdict') or 'no verdict').lower()}{why}"
+    if name == "approval_given" and body.get("n"):
+        return f" ({body.get('k')} of {body['n']})"
+    if name == "promoted" and body.get("share"):
+        return f" to {body.get('stage')}, {body['share']:.0%} of the traffic"
+    if name == "outcome" and body.get("verdict"):
+        return f": {str(body['verdict']).lower()}"
+    return " by itself" if name == "rollback_requested" and body.get("automatic") else ""
 
 
 def change_text(entry: Entry) -> str:

@@ -24,7 +24,15 @@ CHANGES = (
     "sample.removed",
 )
 ACTUAL = ("recommendation.actuated", "recommendation.rolled_back")
-_LOOKS = {"succeeded": "ok", "actuated": "ok", "failed": "bad", "rejected": "bad", "rolled_back": "warn"}
+LOOKS = {
+    "succeeded": "ok",
+    "actuated": "ok",
+    "failed": "bad",
+    "rejected": "bad",
+    "refused": "warn",
+    "denied": "warn",
+    "rolled_back": "warn",
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,7 @@ class Entry:
 
     @property
     def look(self) -> str:
-        return _LOOKS.get(self.kind.rpartition(".")[2], "")
+        return LOOKS.get(self.kind.rpartition(".")[2], "")
 
 
 _SELECT = (

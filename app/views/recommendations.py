@@ -1,4 +1,4 @@
-"""Recommendations: the queue, the evidence, the decision, and what the targets do about it."""
+"""Recommendations: the queue, the promise and its proof, the decision, and what the targets do about it."""
 
 from __future__ import annotations
 
@@ -7,190 +7,41 @@ from typing import Any
 
 import streamlit as st
 
-from app.components import chrome, confirm, shapes
-from app.components.access import command, guarded, in_words
-from app.components.confirm import Pending
-from app.components.format import age, count, duration, instant, literal, parse_instant
-from app.components.marks import chip_html
-from app.components.recs import (
-    arrow,
-    event_text,
-    promise_line,
-    promise_table,
-    target_summary,
-    targets_table,
+from app.components import (
+    chrome,
+    confirm,
+    gate_section,
+    gate_sensitivity,
+    recs_commands,
+    recs_exports,
+    recs_outcome,
+    shapes,
 )
+from app.components import recs_rollout as rollout
+from app.components.access import command, guarded, in_words
+from app.components.format import age, literal, parse_instant
+from app.components.marks import chip_html
+from app.components.recs import arrow, event_text, promise_table, target_summary, targets_table
+from app.components.recs_queue import expires, queue
 from app.components.shapes import Moment
-from app.errors import AppError, NotFound
-from warehouse.clock import utcnow
-
-OPEN, CLOSED = "Open", "All"
-LOOKS = {
-    "succeeded": "ok",
-    "actuated": "ok",
-    "failed": "bad",
-    "rejected": "bad",
-    "refused": "warn",
-    "rolled_back": "warn",
-}
-
-
-def choose(rec_id: str) -> None:
-    st.query_params["rec"] = rec_id
-
-
-def compare_now() -> None:
-    """Compare the routing table with the ranking; what came of it is told on the page."""
-    try:
-        st.session_state["_compared"] = command("recommend.refresh", {})
-    except AppError as error:
-        st.session_state["_compared"] = {"error": error}
-
-
-def expires(told: dict[str, Any]) -> str:
-    at = parse_instant(told["expires_at"])
-    if told["state"] not in ("PROPOSED", "APPROVED") or at is None:
-        return f"changed {age(parse_instant(told['changed_at']))} ago"
-    left = (at - utcnow()).total_seconds()
-    return f"expires in {duration(left)}" if left > 0 else "time is over"
-
-
-def queue() -> list[dict[str, Any]]:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        shown = st.segmented_control(
-            "Show", [OPEN, CLOSED], default=OPEN, required=True, key="show", bind="query-params"
-        )
-        st.button(
-            "Compare now",
-            key="compare",
-            on_click=compare_now,
-            help="Compares the routing table with the ranking as of now and proposes the differences",
-        )
-    _compared()
-    told = command("recommend.list", {"include_closed": shown == CLOSED})["recommendations"]
-    if not told:
-        shapes.empty(
-            "Proposed changes of the routing table, with their evidence, decision and outcome",
-            "Nothing is open. Compare now, or show all to see what was decided before.",
-        )
-        return []
-    chosen = st.query_params.get("rec") or told[0]["id"]
-    with st.container(key="queue", gap=None):
-        for row in told:
-            _row(row, chosen == row["id"])
-    return list(told)
-
-
-def _row(row: dict[str, Any], chosen: bool) -> None:
-    with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small", key=f"queue-{row['id']}"):
-        st.button(
-            row["id"],
-            key=f"open-{row['id']}",
-            type="primary" if chosen else "secondary",
-            on_click=choose,
-            args=[row["id"]],
-            width=86,
-            help=f"Open {row['id']}",
-        )
-        sample = ' <span class="jb-low">SAMPLE</span>' if row["is_sample"] else ""
-        shapes.show(
-            f"{chip_html(row['state'])} "
-            f'<span class="jb-num jb-small jb-muted">rev {row["revision"]}</span> {promise_line(row)}{sample} '
-            f'<span class="jb-small jb-muted">{escape(expires(row))}</span>'
-        )
-
-
-def _compared() -> None:
-    told = st.session_state.get("_compared")
-    if told is None:
-        return
-    if "error" in told:
-        shapes.problem(told["error"].message, told["error"].fix)
-        return
-    words = [
-        f"{count(len(told[k]))} {k}" for k in ("proposed", "revised", "unchanged", "superseded", "expired") if told[k]
-    ]
-    held = told["held"]
-    text = f"Compared at {instant(parse_instant(told['as_of']))} with the {told['table_basis']}: " + (
-        ", ".join(words) or "no difference"
-    )
-    shapes.note(text + (f"; {len(held)} held back." if held else "."))
-    if held:
-        with st.expander(f"Held back: {len(held)}", key="held"):
-            rows = [(escape(arrow(h["title"])), escape(", ".join(h["cells"])), escape(h["reason"])) for h in held]
-            shapes.show(shapes.table_html(("change", "cells", "why it is not proposed"), rows))
-
-
-# the decision -----------------------------------------------------------------------------------------
-
-
-def pending(told: dict[str, Any], name: str, consequence: str) -> Pending:
-    """The command as the dialog shows it: what will change, for how many requests, on which targets, what undoes it."""
-    content = told["content"]
-    undo = {
-        "approve": f"{content['undo']} Use Roll back at any time.",
-        "dismiss": "Compare now proposes it again as soon as its evidence changes.",
-        "rollback": "The same change can be proposed again by a later comparison.",
-    }[name]
-    verbs = {"approve": f"Approve rev {told['revision']}", "dismiss": "Dismiss", "rollback": "Roll back"}
-    done = {"approve": "approved", "dismiss": "dismissed", "rollback": "rollback requested"}
-    return Pending(
-        operation=f"recommend.{name}",
-        params={},
-        title=f"{verbs[name]}: {told['id']}",
-        verb=verbs[name],
-        consequences=(consequence,),
-        undo=undo,
-        done=f"{told['id']}: {done[name]}.",
-        recommendation=told["id"],
-        revision=told["revision"],
-        ask_reason=name != "approve",
-        primary=name == "approve",
-        facts=(
-            ("change", escape(arrow(content["title"]))),
-            ("revision", str(told["revision"])),
-            ("targets", escape(", ".join(content["targets"]))),
-        ),
-    )
-
-
-def decisions(told: dict[str, Any]) -> None:
-    """One line per command: the button, and beside it what it changes and what undoes it, or why not now."""
-    labels = {"approve": f"Approve rev {told['revision']}", "dismiss": "Dismiss…", "rollback": "Roll back…"}
-    with st.container(key="decisions", gap="xsmall"):
-        for item in told["commands"]:
-            name, allowed = item["command"], item["allowed"]
-            with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="medium"):
-                st.button(
-                    labels[name],
-                    key=f"{name}-{told['id']}",
-                    type="primary" if name == "approve" and allowed else "secondary",
-                    disabled=not allowed,
-                    help=None if allowed else literal(item["why_not"]),
-                    width=140,
-                    on_click=confirm.ask,
-                    args=[pending(told, name, arrow(item["consequence"]))],
-                )
-                text = arrow(item["consequence"]) if allowed else f"Not now: {item['why_not']}"
-                css = "jb-small" if allowed else "jb-small jb-muted"
-                shapes.show(f'<span class="{css}">{escape(text)}</span>')
-
-
-# one recommendation -----------------------------------------------------------------------------------
+from app.errors import NotFound
+from app.reads.audit import LOOKS
 
 
 def heading(told: dict[str, Any]) -> None:
     content = told["content"]
     sample = ' <span class="jb-low">SAMPLE</span>' if told["is_sample"] else ""
     st.subheader(literal(f"{told['id']}  {arrow(content['title'])}"), anchor=False)
-    label = told["label"].partition("(")[2].partition(")")[0]
+    label = told["label"].removeprefix(told["state"]).strip(" ,")
     shapes.show(
         f'{chip_html(told["state"], label)} <span class="jb-num">rev {told["revision"]}</span>'
-        f"{' · rolling back' if told['pending'] == 'rollback' else ''} · {escape(expires(told))} · "
-        f"{len(content['cells'])} cells, {escape(content['latency'])}{sample}"
+        f" · {escape(expires(told))} · {len(content['cells'])} cells, {escape(content['latency'])}{sample}"
+        f"{rollout.steps_html(told)}"
     )
     if content.get("incumbent_ineligible"):
         shapes.note(content["incumbent_ineligible"], "warn")
+    if told.get("frozen"):
+        shapes.note(told["frozen"], "warn")
 
 
 def evidence(told: dict[str, Any]) -> None:
@@ -201,17 +52,8 @@ def evidence(told: dict[str, Any]) -> None:
         shapes.show(shapes.reasons_html([*content["why"], *content["warnings"]]))
         cells = content["cells"]
         with st.expander(f"Cells: {len(cells)}", key=f"cells-{told['id']}", type="compact"):
-            rows = [
-                (
-                    escape(c["category"]),
-                    str(c["tier"]),
-                    _score(c["score_from"]),
-                    _score(c["score_to"]),
-                    _score(c["proficiency_from"]),
-                    _score(c["proficiency_to"]),
-                )
-                for c in cells
-            ]
+            names = ("score_from", "score_to", "proficiency_from", "proficiency_to")
+            rows = [(escape(c["category"]), str(c["tier"]), *(_score(c[n]) for n in names)) for c in cells]
             heads = ("category", "tier", "score now", "score then", "proficiency now", "then")
             shapes.show(shapes.table_html(heads, rows, numeric=range(1, 6)))
     with out:
@@ -226,12 +68,10 @@ def evidence(told: dict[str, Any]) -> None:
                 for e in content["excluded"]
             ]
             shapes.show(shapes.table_html(("offer", "every reason"), others))
-    st.caption(
-        literal(f"Promise: {content['promise']['method']}. Reference workload; savings and harm of the same runs.")
-    )
     with st.expander("Evidence, snapshot and policy", key=f"ids-{told['id']}", type="compact"):
         ages = ", ".join(f"{what} {age(parse_instant(at))}" for what, at in content["ages"].items())
         facts = [
+            ("promise", f"{content['promise']['method']}; reference workload"),
             ("content hash", told["content_hash"]),
             ("snapshot", content["snapshot_digest"]),
             ("as of", content["as_of"]),
@@ -251,7 +91,7 @@ def _score(value: float | None) -> str:
 
 
 def progress(rec_id: str, seen: tuple[int, int]) -> None:
-    """Targets and timeline, refreshed by itself. When the state moved on, the page around it is redrawn, too."""
+    """Targets, approvals and timeline, refreshed by itself. When the state moved on, the page is redrawn, too."""
     with in_words():
         told = command("recommend.show", {"id": rec_id})
         moved = (told["revision"], told["seq"]) != seen
@@ -259,30 +99,52 @@ def progress(rec_id: str, seen: tuple[int, int]) -> None:
             st.rerun(scope="app")
         left, right = st.columns([3, 2], gap="large")
         with left:
-            st.markdown(f"**Targets** · {target_summary(told)}")
-            shapes.show(
-                targets_table(
-                    told["targets"], rolling_back=told["pending"] == "rollback" or told["state"] == "ROLLED_BACK"
-                )
-            )
-            if told["outcome"]:
-                judged = told["outcome"].get("verdict", "not judged")
-                st.markdown("**Outcome**")
-                shapes.show(f"{chip_html(judged)} {escape(str(told['outcome'].get('why') or ''))}")
+            _targets(told)
+            st.markdown("**Approvals**")
+            shapes.show(f'<span class="jb-small jb-muted">{escape(rollout.approvals_line(told))}</span>')
+            shapes.show(rollout.approvals_html(told))
         with right:
-            st.markdown("**Timeline**, newest first")
-            moments = [
-                Moment(
-                    at,
-                    event_text(e["kind"], e["body"]) + (f" · rev {e['revision']}" if e["revision"] else ""),
-                    f"{e['actor']} · {e['channel']}",
-                    LOOKS.get(e["kind"].rpartition(".")[2], ""),
-                )
-                for e in reversed(told["timeline"])
-                if (at := parse_instant(e["at"])) is not None
-            ]
-            shapes.show(shapes.timeline_html(moments))
-            st.page_link("views/audit.py", label="Audit trail of this recommendation", query_params={"subject": rec_id})
+            _timeline(told)
+
+
+def _targets(told: dict[str, Any]) -> None:
+    st.markdown(f"**Targets** · {literal(told.get('progress') or target_summary(told))}")
+    if told.get("partial"):
+        shapes.show('<span class="jb-chip warn"><i aria-hidden="true"></i>PARTIAL</span> some targets carry the change '
+                    "and others do not")  # fmt: skip
+    undoing = told["pending"] == "rollback" or told["state"] == "ROLLED_BACK"
+    shapes.show(targets_table(told["targets"], rolling_back=undoing))
+    shapes.show(rollout.waiting_html(told.get("waiting") or []))
+
+
+def _timeline(told: dict[str, Any]) -> None:
+    st.markdown("**Timeline**, newest first")
+    moments = [
+        Moment(
+            at,
+            event_text(e["kind"], e["body"]) + (f" · rev {e['revision']}" if e["revision"] else ""),
+            f"{e['actor']} · {e['channel']}",
+            LOOKS.get(e["kind"].rpartition(".")[2], ""),
+        )
+        for e in reversed(told["timeline"])
+        if (at := parse_instant(e["at"])) is not None
+    ]
+    shapes.show(shapes.timeline_html(moments))
+    st.page_link("views/audit.py", label="Audit trail of this recommendation", query_params={"subject": told["id"]})
+
+
+def outcome(told: dict[str, Any]) -> None:
+    """Promise against outcome: the desk's own measurement, then the last report of each target."""
+    own, reports = recs_outcome.latest(told)
+    if own is None and not reports:
+        if told["state"] in ("OBSERVING", "SUCCEEDED", "FAILED") and told.get("in_force"):
+            st.markdown("**Promise and outcome**")
+            shapes.note("Nothing is measured yet: targets report outcomes, and the desk measures its logged requests.")
+        return
+    st.markdown("**Promise and outcome**")
+    for each in ([own] if own is not None else []) + list(reports):
+        shapes.show(recs_outcome.head_html(each))
+        shapes.show(recs_outcome.table(told, each))
 
 
 @guarded
@@ -295,10 +157,17 @@ def detail(rec_id: str) -> None:
     with st.container(border=True, key="rec-detail"):
         heading(told)
         shapes.show(promise_table(told["content"]))
-        decisions(told)
+        recs_commands.buttons(told)
+        with in_words():
+            outcome(told)
+        with in_words():
+            gate_section.section(told)
+        with in_words():
+            gate_sensitivity.section(rec_id)
         fragment = st.fragment(progress, run_every=chrome.refresh_s(3), key="rec-progress")
         fragment(rec_id, (told["revision"], told["seq"]))
         evidence(told)
+        recs_exports.section(rec_id)
 
 
 listed = queue()
