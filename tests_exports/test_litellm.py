@@ -14,7 +14,7 @@ from scipy.stats import binom
 from tests.exports.changes import change, doc, mapping, one
 
 SCRIPT = Path(__file__).with_name("litellm_picks.py")
-N = 20_000
+N = 10_000
 
 
 def picks(python: Path, config: dict[str, Any], seed: int = 1, model: str = "chat") -> dict[str, int]:

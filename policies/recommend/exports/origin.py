@@ -55,10 +55,11 @@ def as_annotations(told: Mapping[str, Any]) -> dict[str, str]:
 
 
 def comments(told: Mapping[str, Any]) -> list[str]:
-    """Lines for the top of a document."""
-    head = [f"joulebook {told['recommendation']}: {told['title']}"]
+    """Lines for the top of a document: what a person must know before applying it; the rest is in its metadata."""
+    head = [" ".join(f"joulebook {told['recommendation']}: {told['title']}".split())]
     if told["draft"]:
         head.insert(0, "DRAFT, not approved: do not apply")
     if told["is_sample"]:
         head.append("made from sample data: do not apply")
-    return head + [f"{name}: {text}" for name, text in facts(told).items() if name not in ("recommendation", "draft")]
+    known = facts(told)
+    return head + [f"{name}: {known[name]}" for name in ("stage", "promise", "gate", "expires-at") if name in known]
