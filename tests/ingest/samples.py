@@ -7,7 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from ingest.base import Parsed, Payload
-from tests.ingest import billing_samples, grid_samples, log_samples, outcome_samples, power_samples, serving_samples
+from tests.ingest import (
+    billing_samples,
+    grid_samples,
+    log_samples,
+    outcome_samples,
+    power_samples,
+    serving_samples,
+    trace_samples,
+)
 
 NOW = datetime(2026, 5, 15, 12)
 
@@ -195,6 +203,7 @@ SOUND: dict[str, str] = {
     **log_samples.SOUND,
     **power_samples.SOUND,
     **outcome_samples.SOUND,
+    **trace_samples.SOUND,
 }
 
 # kind -> what a person must declare for it
