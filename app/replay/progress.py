@@ -1,4 +1,4 @@
-"""How far a running replay is, and whether somebody wants it to stop."""
+"""How far a running replay or fleet experiment is, and whether somebody wants it to stop."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Progress:
     done: int = 0
     total: int = 0
     cancelled: bool = False
+    what: str = "replay"
 
     def step(self, stage: str, done: int | None = None, total: int | None = None) -> None:
         """Say what comes next. Raises Conflict where the run was cancelled: nothing of it is kept."""
@@ -29,7 +30,9 @@ class Progress:
 
     def check(self) -> None:
         if self.cancelled:
-            raise Conflict("The replay was cancelled; nothing of it was kept.", fix="start it again when you want it")
+            raise Conflict(
+                f"The {self.what} was cancelled; nothing of it was kept.", fix="start it again when you want it"
+            )
 
     def as_dict(self) -> dict[str, Any]:
         return {"stage": self.stage, "done": self.done, "total": self.total}
@@ -40,13 +43,13 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def running(desk: object, task: str | None) -> Iterator[Progress]:
+def running(desk: object, task: str | None, what: str = "replay") -> Iterator[Progress]:
     """A progress that `of` finds under `task` while the body runs."""
-    progress = Progress()
+    progress = Progress(what=what)
     key = (id(desk), task or "")
     with _lock:
         if task and key in _running:
-            raise Conflict(f"A replay with the name {task!r} runs already.", fix="give each run a name of its own")
+            raise Conflict(f"A {what} with the name {task!r} runs already.", fix="give each run a name of its own")
         if task:
             _running[key] = progress
     try:
