@@ -11,6 +11,7 @@ from app.errors import AppError
 from app.operations import Actor, NoParams, operation
 from app.operations.ingesting import outcome_dict
 from app.operations.recommending import refresh_recommendations, withdraw_sample
+from app.replay.sample import sample_replay
 from app.shadow.sample import sample_proof
 from ingest.base import Payload
 from ingest.kinds import kind
@@ -49,6 +50,7 @@ def load(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
         refresh_recommendations(desk, actor)
         outcomes += sample_proof(desk, actor)
         _event(desk, actor, "sample.loaded", {"rows": sum(o["rows_loaded"] or 0 for o in outcomes)})
+        sample_replay(desk, actor)
     return {"loaded": True, "already_loaded": False, "runs": outcomes}
 
 
