@@ -191,8 +191,8 @@ def place_labels(
         x, y = spots[p.name]
         half = len(short(p.label or p.name)) * char / 2
         places = {
-            "top left": (x - 5 - 2 * half, y + 3, x - 5, y + 3 + line),
-            "bottom right": (x + 5, y - 3 - line, x + 5 + 2 * half, y - 3),
+            "top left": (x - 7 - 2 * half, y + 3, x - 7, y + 3 + line),
+            "bottom right": (x + 7, y - 3 - line, x + 7 + 2 * half, y - 3),
             "top center": (x - half, y + 7, x + half, y + 7 + line),
             "bottom center": (x - half, y - 7 - line, x + half, y - 7),
             "middle right": (x + 9, y - line / 2, x + 9 + 2 * half, y + line / 2),

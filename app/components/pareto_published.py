@@ -52,7 +52,7 @@ def show(dataset: str, row: Columns) -> None:
         return
     above = [s for s in words if "fixed arm" in s or s.startswith("With ")]
     for sentence in above:
-        shapes.note(sentence)
+        shapes.note(sentence, "warn" if " dominates " in sentence else "")
     y_words = f"Reward, λe {weight}" if y == "reward" else reads.Y[y].title
     left, right = st.columns([2, 1], gap="large")
     with right:
@@ -139,7 +139,8 @@ def _card(told: reads.Told, both: Front) -> None:
         ("n", count(p.n), ""),
     ]
     shapes.show(" · ".join(h for h in head if h))
-    shapes.show(shapes.table_html(("figure", "as printed", ""), rows, numeric=(1,)))
+    told_rows = [(words, value, each if value != MISSING else "") for words, value, each in rows]
+    shapes.show(shapes.table_html(("figure", "as printed", ""), told_rows, numeric=(1,)))
     if p.slices:
         body = [
             (escape(b), count(n), percent(a), f"{escape(quantity(j, 'J'))} {mark}" if j is not None else MISSING)

@@ -129,7 +129,7 @@ def _axes(told: reads.Report, run: reads.Run, block: reads.Block, beside: reads.
     with row[3]:
         asked = x == "energy_j_per_query" and y == "accuracy"
         budget = links.number(
-            "Budget, J per query",
+            "Budget, J/query",
             "r-budget",
             usual=_usual_budget(told),
             low=0.0,
@@ -208,10 +208,11 @@ def _chart(told: reads.Report, chosen: Chosen, policy: str) -> tuple[Front, list
     except IncomparableObservations as mixed:
         shapes.problem(mixed.message, mixed.fix, look="warn")
         return None
+    names = _short_words({b.replay_run_id: b for b in chosen.run.blocks})
     curves = not chosen.benchmark and chosen.y == "accuracy" and reads.X[chosen.x].curve
     panels = [
         Panel(
-            b.words,
+            names[b.replay_run_id],
             f,
             reads.mixing_line(f.points, chosen.x, chosen.y),
             read(reads.curves, b.replay_run_id) if curves else (),

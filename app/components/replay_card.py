@@ -251,7 +251,7 @@ def _account(told: reads.Report, policy: Mapping[str, Any]) -> str:
         )
         rows.append(("training took", f"{escape(duration(training['seconds']))}, {spent}"))
         after = own["break_even_queries"]
-        rows.append(("paid for itself after", MISSING if after is None else f"{count(math.ceil(after))} queries"))
+        rows.append(("paid for itself after", MISSING if after is None else _queries(math.ceil(after))))
     predicted = policy["energy_predicted"]
     if predicted is not None:
         rows += [
@@ -260,6 +260,10 @@ def _account(told: reads.Report, policy: Mapping[str, Any]) -> str:
             ("as they were", escape(quantity(predicted["actual_j"], "J"))),
         ]
     return "<h4>Its own account</h4>" + shapes.table_html(("", ""), rows, numeric=(1,))
+
+
+def _queries(n: int) -> str:
+    return "1 query" if n == 1 else f"{count(n)} queries"
 
 
 def _fine_print(told: reads.Report, policy: Mapping[str, Any]) -> str:
