@@ -48,6 +48,7 @@ def thresholds(settings: Settings) -> Thresholds:
         quarantine_growth=told.quarantine_growth,
         frozen_for=timedelta(seconds=told.frozen_for),
         implausible_within=timedelta(seconds=told.implausible_within),
+        freeze=settings.approval_policy.freeze,
     )
 
 

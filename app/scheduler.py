@@ -108,11 +108,15 @@ class Jobs:
             job.modify(next_run_time=again)
 
     def _sweep(self, name: str) -> None:
-        """Propose what the newest evidence says, expire what nobody approved in time, look for alerts."""
+        """Propose what the newest evidence says, expire what nobody took up, measure outcomes, look for alerts."""
         try:
             call(self._desk, "recommend.refresh", {}, SYSTEM)
         except AppError as error:
             log.warning("recommendation sweep failed", reason=error.message)
+        try:
+            call(self._desk, "recommend.measure", {}, SYSTEM)
+        except AppError as error:
+            log.warning("outcomes could not be measured", reason=error.message)
         look_for_alerts(self._desk)
 
     def _shadow(self, name: str) -> None:

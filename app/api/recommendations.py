@@ -66,6 +66,9 @@ class OutcomeReport(Report):
     )
     relative_uncertainty: float | None = Field(None, description="One standard deviation of energy_j / energy_j.")
     aborted: bool = False
+    slo_s: float | None = Field(None, description="The latency objective of the stored margins, in seconds.")
+    latency_n: int | None = Field(None, description="Requests with a known latency.")
+    over_slo: int | None = Field(None, description="Of these, the ones that took longer than slo_s.")
 
 
 def _tagged(response: Response, told: dict[str, Any]) -> dict[str, Any]:

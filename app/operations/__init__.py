@@ -172,6 +172,7 @@ def load_all() -> None:
         exporting,
         fleet,
         ingesting,
+        outcomes,
         power,
         pricechecks,
         queries,

@@ -13,7 +13,7 @@ from app.errors import Conflict, Forbidden, NotFound
 from app.operations import Actor, Params, operation
 from app.operations.routing import current_table
 from app.policy_errors import as_desk_error, policy_errors
-from app.recommendations import shown, store
+from app.recommendations import measuring, shown, store
 from policies.recommend import lifecycle
 from policies.recommend.errors import TargetUnknown
 from policies.recommend.freeze import frozen as ice
@@ -171,7 +171,10 @@ def rolled_back(desk: Desk, actor: Actor, params: ReportParams) -> dict[str, Any
 
 
 class OutcomeParams(ReportParams):
-    """Totals over all attempts since actuation; leave out what is unknown. `n`: requests of the window."""
+    """Totals over all attempts since actuation; leave out what is unknown. `n`: requests of the window.
+
+    `over_slo` of `latency_n` requests took longer than `slo_s`, which must be that of the stored margins.
+    """
 
     window_start_at: AwareDatetime
     window_end_at: AwareDatetime
@@ -185,6 +188,9 @@ class OutcomeParams(ReportParams):
     carbon_evidence_class: str | None = None
     relative_uncertainty: float | None = None
     aborted: bool = False
+    slo_s: float | None = None
+    latency_n: int | None = None
+    over_slo: int | None = None
 
     def outcome(self) -> Outcome:
         return Outcome(
@@ -200,20 +206,23 @@ class OutcomeParams(ReportParams):
             carbon_evidence_class=self.carbon_evidence_class,
             relative_uncertainty=self.relative_uncertainty,
             aborted=self.aborted,
+            slo_s=self.slo_s,
+            latency_n=self.latency_n,
+            over_slo=self.over_slo,
         )
 
 
 @operation("recommend.outcome", scope="downstream", params=OutcomeParams)
 def outcome(desk: Desk, actor: Actor, params: OutcomeParams) -> dict[str, Any]:
     """Report what was measured after a change, to be judged against its promise."""
-    margin = desk.settings.guardrails.success_margin
 
     def prepare(state: RecState, events: Sequence[LedgerEvent], tx: Transaction) -> tuple[Command, str | None]:
         reported = params.outcome()
         actuated = [t.actuated_at for t in state.targets if t.actuated_at is not None]
         data: dict[str, Any] = {"measured": reported.to_dict()}
         if actuated:
-            found = judge(reported, state.content, success_margin=margin, actuated_at=max(actuated))
+            terms = measuring.terms(state, desk.settings)
+            found = judge(reported, state.content, terms, actuated_at=max(actuated))
             data |= {"verdict": found.verdict.value, "why": found.why, "judgement": found.to_dict()}
         if params.detail:
             data["detail"] = params.detail

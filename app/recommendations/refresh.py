@@ -57,8 +57,9 @@ def compare(desk: Desk) -> Found:
     with snapshot(desk.warehouse) as snap:
         table = current_table(desk.warehouse, settings, snap)
         ranked = ranked_cells(snap, settings, table)
-        evidence = read_evidence(snap, router_parameters(settings).evidence_max_age)
-        proposals, held = differences(ranked, table, evidence, store.limits(settings))
+        terms = store.limits(settings)
+        evidence = read_evidence(snap, router_parameters(settings).evidence_max_age, terms.slo_s)
+        proposals, held = differences(ranked, table, evidence, terms)
         return Found(proposals, held, table, snap.as_of)
 
 

@@ -42,6 +42,7 @@ def limits(settings: Settings) -> guardrails.Limits:
         backoff=timedelta(seconds=told.backoff),
         backoff_max=timedelta(seconds=told.backoff_max),
         freeze=settings.approval_policy.freeze,
+        slo_s=settings.shadow.margins.slo_s,
         targets=told.targets,
         governance=governance(settings),
     )

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from policies.alerts import billing, catalog, power, sources
+from policies.alerts import billing, catalog, power, recommendations, sources
 from policies.alerts.model import Condition, Thresholds
 from warehouse.ids import canonical_json
 
@@ -44,6 +44,7 @@ def evaluate(snap: Snapshot, limits: Thresholds, routed: Collection[str] = ()) -
 
     now = snap.as_of
     in_use = {*routed, *(r["offer_id"] for r in rows("in_use") if r["offer_id"])}
+    flying = recommendations.in_flight(rows("recommendations"))
     found = [
         *catalog.price_changes(rows("price_change", since=now - limits.recent), limits, in_use),
         *catalog.endings(rows("offers"), limits, in_use, now),
@@ -55,6 +56,8 @@ def evaluate(snap: Snapshot, limits: Thresholds, routed: Collection[str] = ()) -
         *power.lost(rows("lost")),
         *power.implausible(rows("implausible", since=now - limits.implausible_within), limits),
         *sources.quarantine_growth(rows("quarantine"), limits),
+        *recommendations.silent_targets(flying, limits, now),
+        *recommendations.breaches(flying),
     ]
     return sorted((_plain(c) for c in found), key=lambda c: c.key)
 

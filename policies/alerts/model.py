@@ -24,6 +24,8 @@ class AlertKind(StrEnum):
     GPU_LOST = "gpu_lost"
     IMPLAUSIBLE_ENERGY = "implausible_energy"
     QUARANTINE_GROWTH = "quarantine_growth"
+    TARGET_SILENT = "target_silent"
+    OUTCOME_BREACH = "outcome_breach"
 
 
 class Severity(StrEnum):
@@ -50,6 +52,8 @@ class Thresholds:
     quarantine_growth: float = 0.01
     frozen_for: timedelta = timedelta(minutes=5)
     implausible_within: timedelta = timedelta(days=1)
+    freeze: tuple[str, ...] = ()
+    """Times in which no target is handed anything, so that none is silent."""
 
     def __post_init__(self) -> None:
         for name in ("price_change", "tariff_change", "unpriced_share", "coverage_drop", "quarantine_growth"):

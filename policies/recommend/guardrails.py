@@ -34,6 +34,7 @@ class Limits:
     backoff: timedelta = timedelta(hours=1)
     backoff_max: timedelta = timedelta(days=7)
     freeze: tuple[str, ...] = ()
+    slo_s: float | None = None  # the share of requests over it is frozen with the incumbent's traffic
     targets: tuple[str, ...] = ("router",)
     governance: Governance = field(default_factory=Governance)
 

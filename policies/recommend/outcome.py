@@ -15,12 +15,18 @@ from enum import StrEnum
 from typing import Any
 
 from policies.recommend.errors import OutcomeInvalid
-from policies.recommend.figures import wilson_bounds
+from policies.recommend.figures import success_difference, wilson_bounds
 from policies.router.score import t_975
 from warehouse.clock import iso
 from warehouse.evidence import EvidenceClass, grams_class
 
 MIN_SUCCESSES = 30  # below it neither the ratio nor the rate is near its limiting distribution
+
+
+_AMOUNTS = (
+    "attempts", "successes", "n", "energy_j", "billed_cost_usd", "carbon_g", "relative_uncertainty",
+    "latency_n", "over_slo",
+)  # fmt: skip
 
 
 class Verdict(StrEnum):
@@ -49,6 +55,9 @@ class Outcome:
     carbon_evidence_class: str | None = None  # of carbon_g; needed with it, never stronger than evidence_class
     relative_uncertainty: float | None = None  # one standard deviation of energy_j / energy_j
     aborted: bool = False
+    slo_s: float | None = None  # the latency that `over_slo` of `latency_n` requests exceeded
+    latency_n: int | None = None
+    over_slo: int | None = None
 
     def __post_init__(self) -> None:
         if self.evidence_class not in set(EvidenceClass):
@@ -60,7 +69,7 @@ class Outcome:
                 f"window_end_at {self.window_end_at} is not after window_start_at {self.window_start_at}.",
                 fix="give a half-open window [start, end)",
             )
-        for name in ("attempts", "successes", "n", "energy_j", "billed_cost_usd", "carbon_g", "relative_uncertainty"):
+        for name in _AMOUNTS:
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
                 object.__setattr__(self, name, None)
@@ -69,6 +78,11 @@ class Outcome:
         if self.attempts is not None and self.successes is not None and self.successes > self.attempts:
             raise OutcomeInvalid(
                 f"successes {self.successes} exceed attempts {self.attempts}.", fix="count every attempt"
+            )
+        if (self.over_slo or 0) > (self.latency_n or 0):
+            raise OutcomeInvalid(
+                f"over_slo {self.over_slo} exceeds latency_n {self.latency_n}.",
+                fix="count every request with a latency",
             )
         self._check_grams()
 
@@ -109,6 +123,9 @@ class Judgement:
     success_rate: float | None = None
     success_interval: tuple[float, float] | None = None
     required_success_rate: float | None = None
+    over_slo_share: float | None = None
+    allowed_over_slo_share: float | None = None
+    confidence: float = 0.95
 
     def to_dict(self) -> dict[str, Any]:
         told = asdict(self)
@@ -117,45 +134,129 @@ class Judgement:
         }
 
 
-def judge(outcome: Outcome, content: Mapping[str, Any], *, success_margin: float, actuated_at: datetime) -> Judgement:
+@dataclass(frozen=True)
+class Terms:
+    """What an outcome is held to beside its promise.
+
+    `slo_s` None: no latency is judged. `baseline`: the incumbent's own traffic before (Traffic.to_dict), None where it
+    had none. `own`: traffic is held against that traffic, as the desk measures it; else against the reference runs of
+    the promise, as targets report.
+    `look`: which look at growing data this is. Look k of a row takes 6 / (pi k)^2 of the 5 % error, so that all looks
+    together take no more (a union bound); None: a single report.
+    """
+
+    success_margin: float
+    slo_s: float | None = None
+    over_slo_margin: float = 0.02
+    baseline: Mapping[str, Any] | None = None
+    own: bool = False
+    look: int | None = None
+
+    @property
+    def alpha(self) -> float:
+        return 0.05 if self.look is None else 0.05 * 6 / (math.pi * self.look) ** 2
+
+
+def judge(outcome: Outcome, content: Mapping[str, Any], terms: Terms, *, actuated_at: datetime) -> Judgement:
     """Compare `outcome` with the incumbent's figure in the frozen `content` of a recommendation.
 
-    SUCCEEDED needs both: the interval of the ratio below 1, and the lower bound of the success rate (Wilson,
-    one-sided 95 %) at or above the incumbent's rate minus `success_margin`. FAILED: either lies wholly on the
-    wrong side. Where the incumbent's success rate is unknown it counts as 1: the strictest reference there is.
+    SUCCEEDED needs all: the interval of the ratio below 1, the lower bound of the success rate (Wilson, one-sided) at
+    or above the incumbent's rate minus the margin, and where an SLO is set the upper bound of the share over it at or
+    below the allowed one. FAILED: one of them lies wholly on the wrong side. Where the incumbent's success rate is
+    unknown it counts as 1: the strictest reference there is.
     """
     attempts, successes = outcome.attempts, outcome.successes
     missing = _missing(outcome, actuated_at)
     if missing or attempts is None or successes is None:
         return Judgement(Verdict.INCONCLUSIVE, missing or "attempts or successes are unknown")
 
-    told = content["promise"]
-    known_rate = told["success"]["from"]["rate"]
-    required = (1.0 if known_rate is None else known_rate) - success_margin
+    told, z = content["promise"], _one_sided(terms)
+    before = terms.baseline if terms.own else None
+    known_rate = told["success"]["from"]["rate"] if before is None else before["success_rate"]
+    required = (1.0 if known_rate is None else known_rate) - terms.success_margin
     rate = successes / attempts
-    low, high = wilson_bounds(successes, attempts)
+    low, high = wilson_bounds(successes, attempts, z)
+    if before is not None and known_rate is not None:  # the incumbent's rate is a sample, too
+        n0, s0 = before["attempts_told"], before["successes"]
+        low, high = (known_rate + d for d in success_difference(successes, attempts, s0, n0, z))
     facts: dict[str, Any] = {
-        "success_rate": rate, "success_interval": (low, high), "required_success_rate": required
+        "success_rate": rate, "success_interval": (low, high), "required_success_rate": required,
+        "confidence": 1 - terms.alpha,
     }  # fmt: skip
     if high < required:
         why = f"success rate {rate:.1%} (at most {high:.1%}) is below the {required:.1%} required"
         return Judgement(Verdict.FAILED, why, **facts)
-    settled = low >= required
-    needed = f"the {required:.1%} required"
-    unsettled = f"success rate {rate:.1%} of {attempts} attempts (at least {low:.1%}) does not settle {needed}"
+    unsettled = None
+    if low < required:
+        needed = f"the {required:.1%} required"
+        unsettled = f"success rate {rate:.1%} of {attempts} attempts (at least {low:.1%}) does not settle {needed}"
+    late, open_ = _latency(outcome, terms, z, facts)
+    if late:
+        return Judgement(Verdict.FAILED, late, **facts)
+    unsettled = unsettled or open_
 
     metric = told.get("primary")
     if metric is None:  # the incumbent was no longer eligible: only harm is to be ruled out
-        if settled:
+        if unsettled is None:
             return Judgement(Verdict.SUCCEEDED, f"success rate is at least {low:.1%}", **facts)
         return Judgement(Verdict.INCONCLUSIVE, unsettled, **facts)
-    return _with_ratio(outcome, told, metric, settled, unsettled, facts)
+    return _with_ratio(outcome, told, metric, unsettled, facts, terms)
+
+
+def _one_sided(terms: Terms) -> float:
+    if terms.look is None:
+        return 1.6448536269514722
+    from scipy.stats import norm  # loaded where it is needed: it takes a while
+
+    return float(norm.ppf(1 - terms.alpha))
+
+
+def _two_sided(terms: Terms, degrees: int) -> tuple[float, float]:
+    """(Student's t, normal) quantiles of the two-sided interval."""
+    if terms.look is None:
+        return t_975(degrees), 1.959963984540054
+    from scipy.stats import norm, t
+
+    return float(t.ppf(1 - terms.alpha / 2, max(1, degrees))), float(norm.ppf(1 - terms.alpha / 2))
+
+
+def _latency(outcome: Outcome, terms: Terms, z: float, facts: dict[str, Any]) -> tuple[str | None, str | None]:
+    """(how the SLO is breached, why that is not settled); both None where it holds or none is set."""
+    if terms.slo_s is None:
+        return None, None
+    told = terms.baseline or {}
+    before = told.get("over_share") if told.get("slo_s") == terms.slo_s else None
+    if outcome.over_slo is None or not outcome.latency_n or outcome.slo_s != terms.slo_s:
+        return None, f"no latency tells the share of requests over {terms.slo_s:g} s"
+    share = outcome.over_slo / outcome.latency_n
+    facts["over_slo_share"] = share
+    if before is None:
+        return None, f"the incumbent's share of requests over {terms.slo_s:g} s is unknown"
+    allowed = before + terms.over_slo_margin
+    n0, s0 = told["latency_n"], told["over_slo"]
+    low, high = (before + d for d in success_difference(outcome.over_slo, outcome.latency_n, s0, n0, z))
+    facts["allowed_over_slo_share"] = allowed
+    shown = f"{share:.1%} of {outcome.latency_n} requests took longer than {terms.slo_s:g} s"
+    if low > allowed:
+        return f"{shown} (at least {low:.1%}), and {allowed:.1%} are allowed", None
+    return None, (f"{shown} (at most {high:.1%}), which does not settle {allowed:.1%}" if high > allowed else None)
 
 
 def _with_ratio(
-    outcome: Outcome, told: Mapping[str, Any], metric: str, settled: bool, unsettled: str, facts: dict[str, Any]
+    outcome: Outcome,
+    told: Mapping[str, Any],
+    metric: str,
+    unsettled: str | None,
+    facts: dict[str, Any],
+    terms: Terms,
 ) -> Judgement:
-    reference = told["metrics"][metric]["from"]
+    facts["metric"] = metric
+    figures = (terms.baseline or {}).get("figures", {})
+    reference = figures.get(metric) if terms.own else told["metrics"][metric]["from"]
+    if reference is None:
+        why = f"the incumbent had no traffic of its own before the change, so {metric} has nothing to be compared with"
+        return Judgement(Verdict.INCONCLUSIVE, why, **facts)
+    per = "success" if terms.own else told["per"]
     incumbent, expected_class = reference["value"], reference["evidence_class"]
     amount = getattr(outcome, metric)
     facts["metric"] = metric
@@ -167,22 +268,24 @@ def _with_ratio(
         why = f"the promise is {expected_class}, the outcome {outcome.evidence_class}: they cannot be compared"
         return Judgement(Verdict.INCONCLUSIVE, why, **facts)
     requests = outcome.attempts if outcome.n is None else outcome.n
-    units = outcome.successes if told["per"] == "success" else requests
+    units = outcome.successes if per == "success" else requests
     value = float(amount) / float(units or 1)
     ratio = value / incumbent
     facts |= {"value": value, "incumbent": incumbent, "ratio": ratio}
     se = reference["se_log"]
     if se is None:
         return Judgement(Verdict.INCONCLUSIVE, f"the incumbent's {metric} has no interval", **facts)
-    half = math.hypot(t_975(reference["n"] - 1) * se, 1.959963984540054 * (outcome.relative_uncertainty or 0.0))
+    t, z = _two_sided(terms, reference["n"] - 1)
+    half = math.hypot(t * se, z * (outcome.relative_uncertainty or 0.0))
     low, high = ratio * math.exp(-half), ratio * math.exp(half)
     facts["interval"] = (low, high)
-    shown = f"{metric}/{told['per']} is {ratio:.3f} of the incumbent's (95 % {low:.3f} to {high:.3f})"
+    level = f"{100 * (1 - terms.alpha):.3g} %"
+    shown = f"{metric}/{per} is {ratio:.3f} of the incumbent's ({level} {low:.3f} to {high:.3f})"
     if low > 1:
         return Judgement(Verdict.FAILED, f"{shown}: more, not less", **facts)
     if high >= 1:
         return Judgement(Verdict.INCONCLUSIVE, f"{shown}, which does not exclude 1", **facts)
-    if not settled:
+    if unsettled is not None:
         return Judgement(Verdict.INCONCLUSIVE, f"{shown}, but {unsettled}", **facts)
     return Judgement(Verdict.SUCCEEDED, shown, **facts)
 

@@ -6,9 +6,10 @@ Pure: everything comes in, nothing is written. One proposal per (tier, latency, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -16,6 +17,7 @@ from policies.recommend.guardrails import Limits, gain_hold
 from policies.recommend.promise import Run, primary_metric, promise
 from policies.recommend.state import cell_key
 from policies.recommend.table import Table
+from policies.recommend.traffic import Traffic, identity, read_traffic
 from policies.recommend.words import summary
 from policies.router import Excluded, Figures, Ranking, Scored
 from policies.router.candidates import Snapshot
@@ -23,9 +25,12 @@ from warehouse.clock import iso, parse_utc
 from warehouse.ids import content_hash
 
 # What differs from one refresh to the next although nothing has changed.
-VOLATILE = frozenset({"as_of", "snapshot_digest", "table_version", "ages", "expires_at", "traffic", "evidence_hash"})
+VOLATILE = frozenset(
+    {"as_of", "snapshot_digest", "table_version", "ages", "expires_at", "traffic", "baseline", "evidence_hash"}
+)
 _SOFT_CODES = frozenset({"unpriced", "evidence"})  # lack of knowledge about the incumbent, not a hard constraint
 _SHOWN_EXCLUDED = 40
+_BEFORE = timedelta(days=7)  # of the incumbent's own traffic
 
 RankedCells = Mapping[tuple[str, int, str], Ranking]  # category, tier, latency
 RunsOf = Mapping[tuple[str, str], Sequence[Run]]  # provider, offer_id
@@ -38,6 +43,8 @@ class Evidence:
     runs: RunsOf
     requests_7d: Mapping[str, int]  # billed organic requests per offer
     ages: Mapping[str, str]  # kind of evidence -> newest instant (ISO, UTC)
+    identity: Callable[[Sequence[str]], Mapping[str, Sequence[str]]] = lambda offers: {}  # see traffic.identity
+    baseline: Callable[[str], Traffic | None] = lambda offer: None  # an offer's own traffic before
 
 
 @dataclass(frozen=True)
@@ -72,8 +79,8 @@ class _Group:
     rankings: list[Ranking] = field(default_factory=list)
 
 
-def read_evidence(snapshot: Snapshot, evidence_max_age: timedelta) -> Evidence:
-    """Reference runs, recent traffic and the age of each kind of evidence: three queries."""
+def read_evidence(snapshot: Snapshot, evidence_max_age: timedelta, slo_s: float | None = None) -> Evidence:
+    """Reference runs, recent traffic and the age of each kind of evidence: three queries, more where asked."""
     folder = resources.files("policies.recommend.sql")
 
     def sql(name: str) -> str:
@@ -84,12 +91,15 @@ def read_evidence(snapshot: Snapshot, evidence_max_age: timedelta) -> Evidence:
     for row in frame.iter_rows(named=True):
         fields = {name: row[name] for name in Run.__dataclass_fields__}
         runs.setdefault((row["provider"], row["offer_id"]), []).append(Run(**fields))
+    since = snapshot.as_of - _BEFORE
     traffic = snapshot.sql(sql("traffic.sql"), since=snapshot.as_of - timedelta(days=7))
     ages = snapshot.sql(sql("ages.sql"))
     return Evidence(
         runs=runs,
         requests_7d=dict(traffic.select("offer_id", "requests").iter_rows()),
         ages={what: iso(at) for what, at in ages.iter_rows() if at is not None},
+        identity=cache(lambda offers: identity(snapshot, offers)),
+        baseline=cache(lambda offer: read_traffic(snapshot, [offer], since, snapshot.as_of, slo_s)[offer]),
     )
 
 
@@ -201,6 +211,11 @@ def _content(
         "incumbent_basis": table.basis,
         "incumbent_ineligible": ineligible,
         "promise": told,
+        "rests_on": {
+            what: content_hash(rows)
+            for what, rows in evidence.identity(tuple(o for o in (old, new) if o is not None)).items()
+        },
+        "baseline": _baseline(evidence, old),
         "why": _why(ineligible, group, chosen, ranking),
         "warnings": list(chosen.warnings),
         "undo": f"Rolling back restores {old or 'no route'} in {_cells(len(group.cells))} "
@@ -223,6 +238,12 @@ def _content(
     content["summary"] = summary(content)
     content["evidence_hash"] = content_hash({k: v for k, v in content.items() if k not in VOLATILE})
     return content
+
+
+def _baseline(evidence: Evidence, old: str | None) -> dict[str, Any] | None:
+    """The incumbent's own traffic before the change, frozen: what the desk's measurement is held against."""
+    found = evidence.baseline(old) if old is not None else None
+    return found.to_dict() if found is not None and found.requests else None
 
 
 def _cells(n: int) -> str:
