@@ -95,12 +95,15 @@ def known_table(source: Warehouse | Transaction, settings: Settings, as_of: date
     return fold_table(table_events(source, as_of), _file_table(settings) or Table({}, ASSUMED))
 
 
-def current_table(source: Warehouse | Transaction, settings: Settings, snap: Snapshot) -> Table:
-    """The table in force as of the snapshot.
+def current_table(
+    source: Warehouse | Transaction, settings: Settings, snap: Snapshot, *, past: datetime | None = None
+) -> Table:
+    """The table in force now, or as of `past`.
 
+    Now is the end of the ledger, whatever the clock says: one that was set back must not undo what is in force.
     Without a declared incumbent the documented energy-oblivious policy (list price) is assumed to be routing.
     """
-    events = table_events(source, snap.as_of)
+    events = table_events(source, past)
     baseline = _file_table(settings)
     if baseline is None and not any(e.kind == "routing.declared" for e in events):
         ranked = ranked_cells(snap, settings, None, Basis.LIST_PRICE)
@@ -289,7 +292,7 @@ def route(desk: Desk, actor: Actor, params: RouteParams) -> dict[str, Any]:
             frozenset(desk.settings.policy.allowed_access),
         )
         with snapshot(desk.warehouse, at) as snap:
-            in_force = current_table(desk.warehouse, desk.settings, snap)
+            in_force = current_table(desk.warehouse, desk.settings, snap, past=at if params.as_of else None)
             key = cell_key({"category": request.category, "tier": request.tier, "latency": request.latency})
             incumbent = in_force.routes.get(key)
             parameters = router_parameters(desk.settings)
