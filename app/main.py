@@ -18,6 +18,7 @@ chrome.style()
 PAGES = (
     ("overview", "Overview", "what needs me, what changed, savings with harm"),
     ("recommendations", "Recommendations", "evidence, approve, dismiss, roll back"),
+    ("shadow", "Shadow", "what policies would have chosen, and what it is worth"),
     ("pareto", "Pareto", "quality against joules, dollars and grams"),
     ("models", "Models", "the decision table and why others are excluded"),
     ("sources", "Sources", "freshness, runs, quarantine"),

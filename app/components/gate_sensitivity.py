@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.components import shapes
 from app.components.access import read
-from app.components.format import MISSING, NBSP, count, percent, significant, usd
+from app.components.format import MISSING, NBSP, count, percent, quantity, significant, usd
 from app.components.gate import KINDS
 from app.components.marks import evidence_html
 from app.reads.sensitivity import Answer, Assumed, Turn
@@ -33,7 +33,7 @@ def value(turn: Turn, x: float) -> str:
     if turn.name == "success":
         return percent(x)
     if turn.name == "ratio":
-        return f"{percent(x - 1, signed=True, decimals=1)} against the incumbent"
+        return quantity(x, "J")
     if turn.unit.startswith("USD"):
         return f"{usd(x)}{turn.unit[3:]}"
     return f"{significant(x)}{NBSP}{turn.unit}"

@@ -124,7 +124,7 @@ def _carbon(x: Inputs) -> Floats:
 
 _MARGINS = {"energy": _energy, "usd": _usd, "carbon": _carbon}
 _UNITS = {
-    "ratio": "of the incumbent's J per success",
+    "ratio": "J",
     "success": "share",
     "tariff": "USD/kWh",
     "intensity_control": "gCO2e/kWh",
@@ -251,4 +251,6 @@ def _turn(name: str, each: str, own: dict[str, Input], values: dict[str, float],
     # At nothing at all both are free: no price at which anybody would choose.
     found = [x for x in break_even(_MARGINS[name], values, each, (low, high)) if x > low + 1e-9 * high]
     nearest = min(found, key=lambda x: abs(x - now)) if found else None
-    return Turn(each, _UNITS[each], now, nearest, low, high)
+    unit = values["control_j"] if each == "ratio" else 1.0  # a ratio is told as the candidate's joules
+    at = None if nearest is None else nearest * unit
+    return Turn(each, _UNITS[each], now * unit, at, low * unit, high * unit)
