@@ -1,5 +1,6 @@
 """Experiments on a modelled fleet: scenarios, simulate, compare, size, flex, sensitivity, and their reports."""
 
+from policies.fleet.experiments.backends import backends
 from policies.fleet.experiments.comparing import DEFAULT_POLICIES, compared_policies
 from policies.fleet.experiments.flexing import flexed
 from policies.fleet.experiments.profiles import calibrated
@@ -17,6 +18,7 @@ __all__ = [
     "FleetScenario",
     "Resolved",
     "Step",
+    "backends",
     "calibrated",
     "compared_policies",
     "flexed",

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.fleet.errors import EligibleSetEmpty
+from policies.fleet.experiments.outcomes import with_success
 from policies.fleet.experiments.profiles import named, of_pool
 from policies.fleet.experiments.scenario import FleetScenario, LengthRule, PoolSpec, RequestClass
 from policies.fleet.experiments.workloads import Source, class_names, classes_of, sha256_of
@@ -164,6 +165,8 @@ def resolve(snap: Snapshot, scenario: FleetScenario) -> Resolved:
         raise EligibleSetEmpty(
             "no pool may serve any class of requests.", fix="correct the classes, or the tags of the pools"
         )
+    models = [p.logical_model for p in profiles.values()]
+    scenario = replace(scenario, quality=with_success(snap, scenario.quality, models))
     source = Source(snap, scenario.workload)
     first = source.requests(scenario.seeds[0], first=True)
     workloads = {scenario.seeds[0]: first} | {

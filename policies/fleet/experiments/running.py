@@ -6,7 +6,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from policies.fleet.errors import CapacityZero
@@ -18,6 +18,7 @@ from policies.fleet.sim import Scenario, simulate
 
 Step = Callable[[str, int, int], None]  # what is done, how many of how many; raises where the run was cancelled
 K = TypeVar("K")
+_LOOK_EVERY_S = 0.1
 
 
 def silent(stage: str, done: int, total: int) -> None:
@@ -47,11 +48,13 @@ def run_all(jobs: Sequence[tuple[K, Scenario, Resolved]], step: Step, stage: str
     found: dict[int, Run] = {}
     step(stage, 0, len(jobs))
     with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(jobs), 1))) as threads:
-        waiting = {threads.submit(work, scenario, r): i for i, (_, scenario, r) in enumerate(jobs)}
+        places = {threads.submit(work, scenario, r): i for i, (_, scenario, r) in enumerate(jobs)}
+        pending = set(places)
         try:
-            for future in as_completed(waiting):
-                found[waiting[future]] = future.result()
-                step(stage, len(found), len(jobs))
+            while pending:
+                ended, pending = wait(pending, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
+                found.update({places[future]: future.result() for future in ended})
+                step(stage, len(found), len(jobs))  # also while one long run goes on: it may be cancelled
         except BaseException:
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,1 @@
+"""The fleet between lab and warehouse: what is asked, run, stored, read back and printed."""
