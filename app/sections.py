@@ -130,9 +130,9 @@ class StageSettings(Section):
 class EnvironmentSettings(Section):
     """What a change must pass before it reaches traffic here, and who may let it."""
 
-    require_pass: bool = False
+    require_pass: bool = True
     """Whether only a recommendation whose gate passed can be approved."""
-    auto_shadow: bool = False
+    auto_shadow: bool = True
     """Whether a proposal begins to be shadowed by itself, under the configured margins."""
     approvals: int = Field(1, ge=1, le=5)
     """How many different people must approve."""
@@ -172,6 +172,8 @@ class EnvironmentSettings(Section):
             raise ValueError("stages must rise to a share of 1, such as 0.1, 0.5, 1.0")
         if len({s.name for s in self.stages}) < len(self.stages) or any(s.name == "shadow" for s in self.stages):
             raise ValueError("each stage needs a name of its own other than shadow")
+        if len(self.stages) > 1 and not self.require_pass:
+            raise ValueError("several stages need require_pass: each moves on only after a gate has passed")
         steps = [b - a for a, b in itertools.pairwise(shares)]
         if max(steps) > self.max_step + 1e-9:
             raise ValueError(f"a stage moves {max(steps):.0%} of the traffic, and max_step is {self.max_step:.0%}")

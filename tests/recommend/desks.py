@@ -13,8 +13,10 @@ import polars as pl
 
 from app.desk import Desk
 from app.errors import AppError
-from app.operations import Actor, call
+from app.operations import SYSTEM, Actor, call
+from app.recommendations import store
 from app.settings import load_settings
+from policies.recommend.lifecycle import Command, decide
 from warehouse import ledger
 from warehouse.clock import utcnow
 from warehouse.engine import Warehouse
@@ -165,6 +167,23 @@ class Driver:
         self.collect()
         self.send("acknowledge", rec_id)
         return self.send("actuate", rec_id)
+
+    def judge(self, verdict: str, stage: str = "shadow", rec_id: str = "R-0001", why: str = "-") -> None:
+        """What a gate says, without the pairs behind it."""
+        with self.desk.warehouse.transaction() as tx:
+            state, _ = store.one(tx, rec_id)
+            data = {"stage": stage, "verdict": verdict, "why": why, "n": 100, "complete": True}
+            drafts = decide(state, Command("judge", data=data), now=utcnow())
+            store.append(tx, SYSTEM, rec_id, drafts)
+        ledger.anchor(self.desk.warehouse)
+
+    def carry(self, *targets: str, rec_id: str = "R-0001") -> dict[str, Any]:
+        """Every target collects, acknowledges and actuates."""
+        for target in targets or ("router",):
+            assert self.collect(target)
+            self.send("acknowledge", rec_id, target=target)
+            self.send("actuate", rec_id, target=target)
+        return self.show(rec_id)
 
     def events(self, kind: str | None = None) -> list[ledger.Event]:
         return ledger.events(self.desk.warehouse, kind=kind)
