@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
-from app.components import links, replay_card, replay_compare, replay_jobs, shapes
+from app.components import links, replay_card, replay_compare, replay_jobs, replay_words, shapes
 from app.components.access import read
-from app.components.format import age, count, instant, interval, literal, percent, quantity
+from app.components.format import count
 from app.components.links import select
-from app.components.marks import evidence_html, glyph
-from app.components.pareto_legend import legend
 from app.components.pareto_reference import Columns
 from app.components.plot_theme import chart
-from app.components.replay_chart import Panel, View, draw, span_of, standing, text_of
+from app.components.replay_chart import Panel, View, draw, text_of
 from app.reads import replay as reads
-from app.reads.pareto import Front, Unplotted, front
-from policies.replay.indices import best_mix_within, best_within
-from warehouse.clock import parse_utc
+from app.reads.pareto import Point, Unplotted, front
 from warehouse.errors import IncomparableObservations
 
 CHART = "r-chart"
@@ -59,21 +53,23 @@ def show(data_set: reads.DataSet, top: Columns) -> None:
     run, block, beside = _run(found, top)
     told = read(reads.report, block.replay_run_id)
     chosen = _axes(told, run, block, beside)
-    _verdict(told)
+    replay_words.verdict(told)
     left, right = st.columns([2, 1], gap="large")
     with right:
         policy = _policy(told)
+    view = _view(told, chosen, policy)
     with left:
-        drawn = _chart(told, chosen, policy)
+        drawn, unplotted = _chart(told, chosen, view)
     with right:
         replay_card.show(told, _named(told, policy), chosen.benchmark, run.finished_at)
     with left:
-        if drawn is not None:
-            _budget(chosen, drawn, read(reads.curves, block.replay_run_id))
-        _rest(told, run, drawn)
+        if drawn and view.budget_j is not None:
+            curves = () if chosen.benchmark else read(reads.curves, block.replay_run_id)
+            replay_words.budget(view.budget_j, drawn, curves)
+        replay_words.about(told, run, unplotted, read(reads.newest_outcome, run.dataset))
         replay_compare.show(told, run, block, policy, chosen.benchmark)
-    if drawn is not None:
-        _table(drawn, chosen, told)
+    if drawn:
+        replay_words.numbers(told, drawn, view, block.words)
 
 
 def _nothing(data_set: reads.DataSet) -> None:
@@ -193,21 +189,30 @@ def _clicked() -> None:
         st.session_state["r-policy"] = str(names[0])
 
 
-def _chart(told: reads.Report, chosen: Chosen, policy: str) -> tuple[Front, list[Unplotted]] | None:
-    """The chart; its front of the first condition. None where there is nothing to draw."""
+def _view(told: reads.Report, chosen: Chosen, policy: str) -> View:
+    words = _y_words(told, chosen.y)
+    return View(reads.X[chosen.x], reads.Y[chosen.y], words, chosen.log_x, policy, chosen.budget_j)
+
+
+def _chart(told: reads.Report, chosen: Chosen, view: View) -> tuple[list[Point], list[Unplotted]]:
+    """The chart; what it draws of the first condition, and what has no place on it."""
     blocks = [chosen.block, *([chosen.beside] if chosen.beside else [])]
     reports = [told, *([read(reads.report, chosen.beside.replay_run_id)] if chosen.beside else [])]
     each = [reads.points(r, chosen.x, chosen.y, chosen.benchmark, chosen.run.finished_at) for r in reports]
     points, unplotted = each[0]
     if not points:
-        shapes.empty("This condition with the axes as chosen", f"Nothing to draw: {_first_reason(unplotted)}")
-        return None
+        why = unplotted[0].reason if unplotted else "no policy was run"
+        shapes.empty(
+            f"{view.y_words} against {view.x.title} of every policy, with the front",
+            f"Nothing to draw: {why}. Choose other axes, or replay under a condition that tells it.",
+        )
+        return [], unplotted
     try:
         fronts = [front(ps) for ps, _ in each]
         front([p for ps, _ in each for p in ps])  # beside each other they share an axis, so also a class
     except IncomparableObservations as mixed:
         shapes.problem(mixed.message, mixed.fix, look="warn")
-        return None
+        return [], unplotted
     names = _short_words({b.replay_run_id: b for b in chosen.run.blocks})
     curves = not chosen.benchmark and chosen.y == "accuracy" and reads.X[chosen.x].curve
     panels = [
@@ -219,14 +224,8 @@ def _chart(told: reads.Report, chosen: Chosen, policy: str) -> tuple[Front, list
         )
         for b, f in zip(blocks, fronts, strict=True)
     ]
-    words = _y_words(told, chosen.y)
-    view = View(reads.X[chosen.x], reads.Y[chosen.y], words, chosen.log_x, policy, chosen.budget_j)
     chart(draw(panels, view), key=CHART, height=520, alt=_alt(panels, view), on_point=_clicked)
-    return fronts[0], unplotted
-
-
-def _first_reason(unplotted: list[Unplotted]) -> str:
-    return unplotted[0].reason if unplotted else "no policy was run"
+    return fronts[0].points, unplotted
 
 
 def _alt(panels: Sequence[Panel], view: View) -> str:
@@ -240,115 +239,3 @@ def _alt(panels: Sequence[Panel], view: View) -> str:
             f"least: {best.name} at {text_of(best.x, view.x)}."
         )
     return " ".join([*said, "The table below has the same numbers."])
-
-
-def _verdict(told: reads.Report) -> None:
-    """Whether a deployable policy beats the hull of the fixed arms, over which range; and who stopped to choose."""
-    every = list(told["statements"])
-    won = told["proved"]
-    if won:
-        each = [f"{name} ({' and '.join(_range(low, high) for low, high in spans)})" for name, spans in won.items()]
-        who = "1 deployable policy beats" if len(won) == 1 else f"{len(won)} deployable policies beat"
-        shapes.note(
-            f"{who} the mixing hull of the fixed arms, with an interval that excludes 0 over all tested points of all "
-            f"curves at once (95 %): {', '.join(each)} per query.",
-            "ok",
-        )
-    else:
-        sentence = next((s for s in every if "mixing hull" in s), every[0] if every else "The report says nothing.")
-        head, _, more = sentence.partition(". ")
-        shapes.note(f"{head}." if more else head)
-    collapsed = [p["name"] for p in told["policies"] if p["figures"]["collapsed"]]
-    if collapsed:
-        shapes.note(f"Collapsed, so one arm takes all but everything: {', '.join(collapsed)}.", "warn")
-
-
-def _range(low: float, high: float) -> str:
-    return quantity(low, "J") if low == high else interval(low, high, "J")
-
-
-def _budget(chosen: Chosen, drawn: tuple[Front, list[Unplotted]], curves: list[reads.Line]) -> None:
-    """The most accuracy within the budget: a policy as run, a fixed arm, a mixture of arms, a point of a curve."""
-    if chosen.budget_j is None:
-        return
-    budget = chosen.budget_j
-    able = [p for p in drawn[0].points if p.role == "policy"]
-    fixed = [p for p in drawn[0].points if p.role == "fixed"]
-    said = []
-    for what, points in (("policy as run", able), ("fixed arm", fixed)):
-        found = best_within([p.x for p in points], [p.y for p in points], budget)
-        if found:
-            p = points[found.first]
-            said.append(f"best {what} {p.label or p.name}: {percent(p.y)} at {quantity(p.x, 'J')}")
-    mixed = best_mix_within([p.x for p in fixed], [p.y for p in fixed], budget)
-    if mixed and mixed.first != mixed.second:
-        said.append(f"mixing two fixed arms: {percent(mixed.accuracy)}")
-    reach = [(best_within(_floats(c.columns["energy_j"]), _floats(c.columns["accuracy"]), budget), c) for c in curves]
-    known = [(f.accuracy, -f.energy_j, c.policy) for f, c in reach if f is not None]
-    if known and not chosen.benchmark:
-        right, joules, name = max(known)
-        at = f"{percent(right)} at {quantity(-joules, 'J')}"
-        said.append(f"a point of the curve of {name}, chosen on these very queries: {at}")
-    shapes.note(f"Within {quantity(budget, 'J')} per query: {'; '.join(said) if said else 'nothing is that cheap'}.")
-
-
-def _floats(values: Sequence[float | None]) -> list[float]:
-    return [np.nan if v is None else v for v in values]
-
-
-def _rest(told: reads.Report, run: reads.Run, drawn: tuple[Front, list[Unplotted]] | None) -> None:
-    legend("replay")
-    with st.expander(f"All that the report says: {len(told['statements'])} sentences", key="r-words", type="compact"):
-        shapes.show(shapes.reasons_html(told["statements"]))
-    condition = told["condition"]
-    grid = ""
-    if condition["intensity_g_per_kwh"] is not None:
-        cls = told["carbon_evidence_class"]
-        grid = f" Grid {condition['zone']}, {condition['intensity_g_per_kwh']:g} g/kWh: grams {cls} {glyph(cls)}."
-    cls = told["evidence_class"]
-    joules = f"{cls} {glyph(cls)}, {told['energy_method']}" if cls else "unknown"
-    learned = (told.get("load") or {}).get("newest_at")
-    old = f", outcomes learned {age(parse_utc(learned, what='newest_at'))} ago" if learned else ""
-    st.caption(
-        literal(
-            f"Run {run.run_id} by {run.actor}, {instant(run.finished_at)} ({age(run.finished_at)} ago){old}. "
-            f"{count(run.n_train)} queries to learn from, {count(run.n_test)} held out ({told['split']}), "
-            f"{percent(told['coverage'])} of the held-out cells known. Joules: {joules}.{grid} "
-            f"Intervals: {told['interval_method']}."
-        )
-    )
-    for note in told["notes"]:
-        shapes.note(note, "warn")
-    absent = [Unplotted(a["policy"], a["reason"]) for a in told["absent"]]
-    missing = [*(drawn[1] if drawn is not None else []), *absent]
-    if missing:
-        with st.expander(f"Not on the chart: {len(missing)}", key="unplotted", type="compact"):
-            for each in missing:
-                st.caption(literal(f"{each.name}: {each.reason}"))
-
-
-def _table(drawn: tuple[Front, list[Unplotted]], chosen: Chosen, told: reads.Report) -> None:
-    """The same numbers as text: the front first, then by x."""
-    x, y = reads.X[chosen.x], reads.Y[chosen.y]
-    collapsed = {p["name"] for p in told["policies"] if p["figures"]["collapsed"]}
-    rows = []
-    for p in sorted(drawn[0].points, key=lambda p: (-p.on_front, p.role == "bound", p.x)):
-        name = escape(p.label or p.name)
-        tail = " · collapsed" if p.name in collapsed else ""
-        what = standing(p) + (" · fixed arm" if p.role == "fixed" else "") + tail
-        mark = f" {evidence_html(p.evidence_class)}" if p.evidence_class else ""
-        rows.append(
-            (
-                f"<b>{name}</b>" if p.on_front else name,
-                escape(what) if p.on_front else f'<span class="jb-muted">{escape(what)}</span>',
-                f"{text_of(p.x, x)}{mark}",
-                span_of(p.x_low, p.x_high, x),
-                text_of(p.y, y),
-                span_of(p.y_low, p.y_high, y),
-                count(p.n),
-                age(p.at),
-            )
-        )
-    heads = ("policy", "", x.title, "95 % interval", _y_words(told, chosen.y), "95 % interval", "n", "age")
-    shapes.show(f"<h4>The same as numbers: {escape(chosen.block.words)}</h4>")
-    shapes.show(shapes.table_html(heads, rows, numeric=(2, 3, 4, 5, 6, 7)))

@@ -173,6 +173,32 @@ def _p95(
     return value, ends[0], ends[1]
 
 
+@dataclass(frozen=True)
+class Latency:
+    """P95 of the organic requests that one offer served in a window, with its order-statistic interval."""
+
+    p95_s: float | None
+    low_s: float | None
+    high_s: float | None
+    n: int
+
+
+def latency(warehouse: Warehouse, offer: str, since: datetime, until: datetime) -> Latency:
+    """Latency of `offer` in [since, until), of what the warehouse knows now."""
+    where = (
+        "FROM core.usage WHERE workload = 'organic' AND grain = 'request' AND duration_s IS NOT NULL "
+        "AND coalesce(served_offer, requested_offer) = $offer AND period_end_at >= $since AND period_end_at < $until"
+    )
+    told = {"offer": offer, "since": since, "until": until}
+    n, value = warehouse.query(f"SELECT count(*), quantile_cont(duration_s, 0.95) {where}", told).row(0)
+    ranks = quantile_ranks(n, 0.95)
+    if ranks is None:
+        return Latency(value, None, None, n)
+    low, high = ((rank - 0.5) / n for rank in ranks)
+    ends = warehouse.scalar(f"SELECT quantile_disc(duration_s, [{low!r}, {high!r}]) {where}", told)
+    return Latency(value, ends[0], ends[1], n)
+
+
 def energy_series(
     warehouse: Warehouse, evidence_class: str, start: datetime, end: datetime, buckets: int = 28
 ) -> pl.DataFrame:

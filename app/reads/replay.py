@@ -300,6 +300,14 @@ def mixing_line(points: Sequence[Point], x: str, y: str) -> tuple[list[float], l
     return (between / height if ratio else between).tolist(), height.tolist()
 
 
+def newest_outcome(warehouse: Warehouse, dataset: str) -> datetime | None:
+    """When the newest outcome of a data set was learned: a run before it is stale."""
+    found: datetime | None = warehouse.scalar(
+        "SELECT max(known_from) FROM core.outcome WHERE dataset = $d", {"d": dataset}
+    )
+    return found
+
+
 def gpus(warehouse: Warehouse) -> list[str]:
     """GPUs that a benchmark of joules per token was measured on."""
     rows = warehouse.query(

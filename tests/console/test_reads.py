@@ -179,19 +179,6 @@ def test_a_mixed_axis_is_refused_with_the_reason() -> None:
         pareto.front([point("a", 1, 1, "measured"), point("b", 2, 2)])
 
 
-def test_the_front_of_the_published_points(sample: Desk) -> None:
-    """arXiv 2609.23085, Table 2: RouteLLM and always_large are dominated by always_medium."""
-    points = pareto.published(sample.warehouse, "published", "energy_j")
-    front = pareto.front(points)
-    out = {p.name for p in front.points if not p.on_front}
-    assert len(points) == 13
-    assert {"RouteLLM", "always_large", "SFT (λe=0.5)"} <= out
-    assert not {"always_smallest", "K-NN", "always_medium"} & out
-    assert {p.evidence_class for p in points} == {"modeled"}
-    assert front.hull[0].name == "always_smallest"
-    assert front.hull[-1].name == "always_medium"
-
-
 def test_two_costs_have_a_front_towards_less_of_both(sample: Desk) -> None:
     parameters = router_parameters(sample.settings)
     points, unplotted = pareto.reference(sample.warehouse, "energy_j", "carbon_g", "", parameters)
