@@ -119,7 +119,8 @@ def runs(told: Mapping[str, Any]) -> None:
         ["run", "experiment", "title", "finished", "joules", "quality", "seeds", "scenario", "by"],
         [
             [r["id"], r["experiment"], r["title"], r["finished_at"],
-             f"{_MARKS[r['evidence_class']]} {r['evidence_class']}", low(r["quality"]), len(r["seeds"]), r["scenario_sha256"][:12], r["actor"]]
+             f"{_MARKS[r['evidence_class']]} {r['evidence_class']}", low(r["quality"]), len(r["seeds"]),
+             r["scenario_sha256"][:12], r["actor"]]
             for r in told["runs"]
         ],
     )  # fmt: skip

@@ -1,4 +1,8 @@
-"""Operations of the fleet lab: profiles, calibrations, live backends, experiments on a modelled fleet."""
+"""Operations of the fleet lab: profiles, calibrations, live backends, experiments on a modelled fleet.
+
+What they need of the lab is imported where it is used: compiled loops and scipy take a second to load, which every
+other command would pay.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,10 @@ from pydantic import AwareDatetime, Field
 
 from app.desk import Desk
 from app.errors import NotFound
-from app.fleet import calibrating, listed, runs, store
 from app.operations import Actor, NoParams, Params, operation
 from app.operations.plain import plain
 from app.policy_errors import policy_errors
 from app.replay import progress
-from policies.fleet.experiments import (
-    DEFAULT_POLICIES,
-    backends,
-    compared_policies,
-    flexed,
-    simulated,
-    sized,
-    studied,
-)
-from policies.fleet.queueing import LEVELS
 from warehouse.clock import utcnow
 from warehouse.snapshots import snapshot
 
@@ -33,6 +26,8 @@ Name = Field(None, max_length=200)
 @operation("fleet.profiles", scope="read", params=NoParams)
 def profiles(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     """List power and throughput profiles, published and calibrated, with their curves."""
+    from app.fleet import listed
+
     with policy_errors(), snapshot(desk.warehouse) as snap:
         return {"profiles": plain(listed.profiles(snap)), "as_of": plain(snap.as_of)}
 
@@ -40,6 +35,8 @@ def profiles(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
 @operation("fleet.workloads", scope="read", params=NoParams)
 def workloads(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     """List the traces, distributions of lengths, zones and policies that a scenario may name."""
+    from app.fleet import listed
+
     with policy_errors(), snapshot(desk.warehouse) as snap:
         return {**plain(listed.workloads(snap)), "as_of": plain(snap.as_of)}
 
@@ -52,6 +49,8 @@ class BackendsParams(Params):
 @operation("fleet.backends", scope="read", params=BackendsParams)
 def list_backends(desk: Desk, actor: Actor, params: BackendsParams) -> dict[str, Any]:
     """Tell what live backends draw and do, and measured beside modelled power."""
+    from policies.fleet.experiments import backends
+
     with policy_errors(), snapshot(desk.warehouse) as snap:
         return {
             "backends": plain(backends(snap, since_s=params.since_s)),
@@ -75,6 +74,8 @@ class CalibrateParams(Params):
 @operation("fleet.calibrate", scope="operator", params=CalibrateParams)
 def calibrate(desk: Desk, actor: Actor, params: CalibrateParams) -> dict[str, Any]:
     """Fit power and throughput to measured windows, one calibration for each binding, and store them."""
+    from app.fleet import calibrating
+
     with policy_errors(), progress.running(desk, params.task, "calibration") as running:
         return calibrating.calibrate(desk, actor, params, running)
 
@@ -88,6 +89,8 @@ class HoldoutParams(Params):
 @operation("fleet.holdout", scope="read", params=HoldoutParams)
 def holdout(desk: Desk, actor: Actor, params: HoldoutParams) -> dict[str, Any]:
     """Tell how well joules per token of a left-out concurrency are predicted, by model, GPU and form."""
+    from app.fleet import calibrating
+
     with policy_errors(), snapshot(desk.warehouse) as snap:
         return calibrating.holdout(snap, params.provider, params.model, params.hardware)
 
@@ -103,6 +106,8 @@ class CalibrationsParams(Params):
 @operation("fleet.calibrations", scope="read", params=CalibrationsParams)
 def calibrations(desk: Desk, actor: Actor, params: CalibrationsParams) -> dict[str, Any]:
     """List stored calibrations, newest first."""
+    from app.fleet import calibrating
+
     with policy_errors(), snapshot(desk.warehouse) as snap:
         return calibrating.stored(snap, params)
 
@@ -161,6 +166,9 @@ class ScenarioParams(Params):
 @operation("fleet.simulate", scope="operator", params=ScenarioParams)
 def simulate(desk: Desk, actor: Actor, params: ScenarioParams) -> dict[str, Any]:
     """Simulate a fleet under one policy and store what came of it."""
+    from app.fleet import runs
+    from policies.fleet.experiments import simulated
+
     with policy_errors(), progress.running(desk, params.task, WHAT) as running:
         return runs.run(desk, actor, params, running, simulated)
 
@@ -177,6 +185,9 @@ class CompareParams(ScenarioParams):
 @operation("fleet.compare", scope="operator", params=CompareParams)
 def compare(desk: Desk, actor: Actor, params: CompareParams) -> dict[str, Any]:
     """Compare load-balancing policies on the same requests and store what came of it."""
+    from app.fleet import runs
+    from policies.fleet.experiments import DEFAULT_POLICIES, compared_policies
+
     with policy_errors(), progress.running(desk, params.task, WHAT) as running:
         return runs.run(
             desk,
@@ -211,6 +222,9 @@ class SizeParams(QueueParams):
 @operation("fleet.size", scope="operator", params=SizeParams)
 def size(desk: Desk, actor: Actor, params: SizeParams) -> dict[str, Any]:
     """Tell the fewest instances that keep an SLO, in closed form and simulated."""
+    from app.fleet import runs
+    from policies.fleet.experiments import sized
+
     with policy_errors(), progress.running(desk, params.task, WHAT) as running:
         return runs.run(
             desk,
@@ -230,13 +244,16 @@ def size(desk: Desk, actor: Actor, params: SizeParams) -> dict[str, Any]:
 
 
 class FlexParams(QueueParams):
-    levels: list[float] = Field(default_factory=lambda: list(LEVELS), min_length=1, max_length=50)
+    levels: list[float] = Field(default_factory=list, max_length=50)
     """Shares of the power of full instances to give back."""
 
 
 @operation("fleet.flex", scope="operator", params=FlexParams)
 def flex(desk: Desk, actor: Actor, params: FlexParams) -> dict[str, Any]:
     """Tell what power caps save and cost at the load really carried, in closed form and simulated."""
+    from app.fleet import runs
+    from policies.fleet.experiments import LEVELS, flexed
+
     with policy_errors(), progress.running(desk, params.task, WHAT) as running:
         return runs.run(
             desk,
@@ -245,7 +262,7 @@ def flex(desk: Desk, actor: Actor, params: FlexParams) -> dict[str, Any]:
             running,
             lambda found, step: flexed(
                 found,
-                levels=params.levels,
+                levels=params.levels or LEVELS,
                 peer=params.convention == "peer",
                 verify=params.verify,
                 utilization_max=params.utilization_max,
@@ -268,6 +285,9 @@ class SensitivityParams(ScenarioParams):
 @operation("fleet.sensitivity", scope="operator", params=SensitivityParams)
 def sensitivity(desk: Desk, actor: Actor, params: SensitivityParams) -> dict[str, Any]:
     """Tell whether the ranking of policies survives the error of the power model."""
+    from app.fleet import runs
+    from policies.fleet.experiments import DEFAULT_POLICIES, studied
+
     with policy_errors(), progress.running(desk, params.task, WHAT) as running:
         return runs.run(
             desk,
@@ -317,6 +337,8 @@ class RunsParams(Params):
 @operation("fleet.runs", scope="read", params=RunsParams)
 def list_runs(desk: Desk, actor: Actor, params: RunsParams) -> dict[str, Any]:
     """List the stored experiments, newest first."""
+    from app.fleet import store
+
     return {"runs": plain(store.runs(desk.warehouse, params.experiment, params.limit)), "as_of": plain(utcnow())}
 
 
@@ -329,6 +351,8 @@ class ReportParams(Params):
 @operation("fleet.report", scope="read", params=ReportParams)
 def report(desk: Desk, actor: Actor, params: ReportParams) -> dict[str, Any]:
     """Tell the report of a stored experiment."""
+    from app.fleet import runs, store
+
     found = store.find(desk.warehouse, params.id, params.experiment)
     if found is None:
         what = params.experiment or "experiment"

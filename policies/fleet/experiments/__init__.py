@@ -12,9 +12,11 @@ from policies.fleet.experiments.scenario import FleetScenario
 from policies.fleet.experiments.sensitivity import studied
 from policies.fleet.experiments.simulating import simulated
 from policies.fleet.experiments.sizing import sized
+from policies.fleet.queueing import LEVELS
 
 __all__ = [
     "DEFAULT_POLICIES",
+    "LEVELS",
     "FleetScenario",
     "Resolved",
     "Step",

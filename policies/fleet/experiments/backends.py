@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -66,8 +67,10 @@ def _row(
     running = None if telemetry is None else telemetry["running_requests"]
     return {
         **row,
-        "models": [] if telemetry is None else telemetry["models"],
-        "telemetry": None if telemetry is None else _aged(telemetry, snap.as_of),
+        "models": [] if telemetry is None else json.loads(telemetry["models"]),
+        "telemetry": None
+        if telemetry is None
+        else _aged({k: telemetry[k] for k in telemetry if k != "models"}, snap.as_of),
         "power": None if power is None else {**_aged(power, snap.as_of), "board_w": _per_board(power)},
         "utilization": running / row["max_concurrency"] if running is not None and row["max_concurrency"] else None,
         "j_per_success": [_joules(told) for told in success],
@@ -82,7 +85,8 @@ def _row(
 
 def _aged(told: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     times = {k: iso(v) for k, v in told.items() if isinstance(v, datetime)}
-    return {**told, **times, "age_s": (now - told["window_end_at"]).total_seconds()}
+    kept = {k: v for k, v in told.items() if k != "models"}
+    return {**kept, **times, "age_s": (now - told["window_end_at"]).total_seconds()}
 
 
 def _per_board(power: Mapping[str, Any]) -> float | None:

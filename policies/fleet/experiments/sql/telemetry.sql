@@ -8,7 +8,8 @@ WITH told AS (
   QUALIFY row_number() OVER (
     PARTITION BY backend_id, engine, model, window_end_at ORDER BY known_from DESC, source_id) = 1
 )
-SELECT backend_id, list(DISTINCT model ORDER BY model) AS models, min(runtime) AS runtime, min(window_start_at) AS window_start_at,
+SELECT backend_id, CAST(to_json(list(DISTINCT model ORDER BY model)) AS VARCHAR) AS models, min(runtime) AS runtime,
+       min(window_start_at) AS window_start_at,
        max(window_end_at) AS window_end_at,
        CASE WHEN count(running_requests) = count(*) THEN sum(running_requests) END AS running_requests,
        CASE WHEN count(waiting_requests) = count(*) THEN sum(waiting_requests) END AS waiting_requests,
