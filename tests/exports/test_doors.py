@@ -13,13 +13,14 @@ from app.api import create_api
 from app.cli import main
 from tests.api.asgi import AsgiClient, mounted
 from tests.exports.changes import mapping
+from tests.exports.test_operation import TIERS, UNGATED
 from tests.recommend.desks import OPERATOR, Driver, make_desk
 
 
 @pytest.fixture
 def driver(own_home: Path) -> Iterator[Driver]:
     """R-0001 is approved; the mapping of the home is complete."""
-    made = Driver(make_desk(own_home, "[policy]\ntiers = {old = 1, new = 1}\n"))
+    made = Driver(make_desk(own_home, UNGATED + TIERS))
     made.refresh()
     made.send("approve")
     yield made

@@ -46,7 +46,7 @@ def test_the_last_stage_leaves_the_candidate_alone_and_no_zero_behind(fmt: Any) 
 
 
 @pytest.mark.parametrize("fmt", WEIGHTED)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(old=SIDE, new=SIDE, permille=st.lists(st.integers(1, 1000), min_size=1, max_size=3, unique=True))
 def test_applying_and_rolling_back_is_the_document_as_it_was_for_any_weights(
     fmt: Any, old: dict[str, int], new: dict[str, int], permille: list[int]
@@ -290,7 +290,7 @@ def test_a_gateway_must_be_named_where_a_route_is_made() -> None:
     assert 'gateway = "NAME"' in caught.value.fix
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(old=SIDE, new=SIDE, permille=st.integers(1, 1000))
 def test_a_rewrite_never_holds_a_weight_outside_1_to_a_million_and_weights_all_targets(
     old: dict[str, int], new: dict[str, int], permille: int

@@ -21,8 +21,15 @@ from warehouse import ledger
 from warehouse.clock import utcnow
 from warehouse.ids import content_hash, sha256
 
+UNGATED = """
+[environments.local]
+require_pass = false
+auto_shadow = false
+"""
 STAGED = """
 [environments.local]
+require_pass = true
+auto_shadow = true
 stages = [{name = "canary", share = 0.1}, {name = "full", share = 1.0}]
 """
 TIERS = "[policy]\ntiers = {old = 1, new = 1}\n"
@@ -45,7 +52,7 @@ def staged(own_home: Path) -> Iterator[Driver]:
 @pytest.fixture
 def whole(own_home: Path) -> Iterator[Driver]:
     """R-0001 is proposed, with a single stage."""
-    made = driven(own_home)
+    made = driven(own_home, UNGATED)
     yield made
     made.desk.close()
 
@@ -68,6 +75,12 @@ def carry(driver: Driver) -> dict[str, Any]:
     driver.collect()
     driver.send("acknowledge")
     return driver.send("actuate")
+
+
+def approve(driver: Driver) -> None:
+    """Its first gate passes and an operator approves it."""
+    passed(driver, "shadow")
+    driver.send("approve")
 
 
 def passed(driver: Driver, stage: str) -> None:
@@ -98,7 +111,7 @@ def test_a_draft_can_be_looked_at_and_says_so_in_every_file_and_name(staged: Dri
 
 
 def test_an_approved_recommendation_is_exported_for_the_stage_it_has_reached(staged: Driver) -> None:
-    staged.send("approve")
+    approve(staged)
     told = export(staged, "gateway-api")
     refs = doc(text(told, "apply"))["spec"]["rules"][0]["backendRefs"]
     assert [(r["name"], r["weight"]) for r in refs] == [("pool-a", 90), ("pool-b", 10)]
@@ -110,13 +123,14 @@ def test_an_approved_recommendation_is_exported_for_the_stage_it_has_reached(sta
 
 
 def test_each_stage_expects_what_the_one_before_has_left_and_both_lead_back_to_the_same(staged: Driver) -> None:
-    staged.send("approve")
+    approve(staged)
     first = export(staged, "envoy")
     carry(staged)
     passed(staged, "canary")
     staged.send("promote")
     second = export(staged, "envoy")
     assert (second["stage"], second["share"]) == ("full", 1.0)
+    assert second["manifest"]["gate"]["verdict"] == "PASS" and "gate: 'PASS: as planned'" in text(second, "apply")
     one, two = (t["manifest"]["objects"][0]["documents"] for t in (first, second))
     assert two["apply"]["expects_sha256"] == [one["apply"]["spec_sha256"]]
     assert set(two["rollback"]["expects_sha256"]) == {one["apply"]["spec_sha256"], two["apply"]["spec_sha256"]}
@@ -164,7 +178,7 @@ def test_an_expired_one_is_not_applied(whole: Driver) -> None:
 
 
 def test_a_stage_beyond_the_largest_step_is_refused(staged: Driver, own_home: Path) -> None:
-    staged.send("approve")
+    approve(staged)
     assert export(staged)["manifest"]["max_step"] == 1.0
     tighter = STAGED.replace("[environments.local]", "[environments.local]\nmax_step = 0.05").replace(
         '[{name = "canary", share = 0.1}, {name = "full", share = 1.0}]',
@@ -189,7 +203,7 @@ def test_a_candidate_that_left_the_eligible_set_never_gets_traffic(whole: Driver
 
 
 def test_an_incumbent_that_is_no_longer_eligible_keeps_no_share_and_its_rollback_says_so(staged: Driver) -> None:
-    staged.send("approve")
+    approve(staged)
     _remove(staged.desk, "old")
     found = refusal(lambda: export(staged))
     assert isinstance(found, Conflict) and "would stay with old, which is not eligible" in found.message
@@ -327,7 +341,7 @@ def test_every_format_says_whether_it_can_be_had_and_why_not(staged: Driver, own
     before = listed()
     assert list(before) == ["routing-table", "gateway-api", "llm-d", "litellm", "envoy"]
     assert all(not f["apply"]["allowed"] and "not approved" in f["apply"]["why_not"] for f in before.values())
-    staged.send("approve")
+    approve(staged)
     (own_home / "exports.toml").write_text(FILE.replace('object_file = "chat.yaml"', 'gateway = "inference"'))
     after = listed()
     assert after["routing-table"]["apply"]["allowed"] and after["gateway-api"]["rollback"]["allowed"]
