@@ -7,7 +7,7 @@ from importlib import metadata
 
 from fastapi import FastAPI
 
-from app.api import alerts, docs, health, internal, problems, recommendations, replay, routing, shadow
+from app.api import alerts, docs, fleet, health, internal, problems, recommendations, replay, routing, shadow
 from app.api.guard import Guard
 from app.desk import Desk
 
@@ -26,7 +26,7 @@ def create_api(get_desk: Callable[[], Desk], get_secret: Callable[[], str | None
         redoc_url=None,
     )
     api.state.get_desk = get_desk
-    for module in (health, recommendations, routing, shadow, replay, alerts, internal, docs):
+    for module in (health, recommendations, routing, shadow, replay, fleet, alerts, internal, docs):
         api.include_router(module.router)
     problems.install(api)
     api.add_middleware(Guard, get_desk=get_desk, get_secret=get_secret)

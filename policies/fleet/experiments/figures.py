@@ -50,7 +50,7 @@ UNITS: Mapping[str, str] = {
     "run_s": "s",
 }
 JOULES = ("energy_j", "j_per", "active_j", "idle_j", "warming_j", "empty_j", "down_j", "wasted_j", "tokens_per_j",
-          "mean_power_w")  # fmt: skip
+          "mean_power_w", "power_w")  # fmt: skip
 GRAMS = ("carbon_g", "g_per_success")
 BETTER_HIGH = ("success_rate", "slo_attainment", "tokens_per_j", "throughput_per_s", "completed")
 

@@ -164,8 +164,9 @@ def finished(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def metric_rows(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows of core.fleet_metric without the run's id: fleet and pools of each case."""
+    """Rows of core.fleet_metric without the run's id: closed forms, then fleet and pools of each simulated case."""
     joules, grams = report["evidence_class"], report["carbon_evidence_class"]
+    yield from _closed_form_rows(report)
     for told in report["cases"]:
         figures = told.get("figures")
         if figures is None:
@@ -175,6 +176,31 @@ def metric_rows(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         for pool in told["pools"]:
             for metric, f in pool["figures"].items():
                 yield _row(told["case_name"], pool["pool"], metric, f, pool["evidence_class"], grams)
+
+
+_CLOSED_FORM = {
+    "instances": "instances",
+    "power_w": "W",
+    "tokens_per_j": "tok/J",
+    "j_per_request": "J",
+    "requests_per_s": "requests/s",
+    "usd_per_hour": "USD/h",
+    "usd_per_million_output_tokens": "USD",
+}
+
+
+def _closed_form_rows(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What closed forms say of sizes and caps; of one pool, so under no pool's name."""
+    told = [(f"size of {row['name']}", row["fleet"]) for row in report.get("sizes", []) if row["instances"]]
+    told += [
+        (f"closed form, {row['reduction']:.0%} given back", row["analytic"]["result"])
+        for row in report.get("levels", [])
+        if row["analytic"] and row["analytic"]["result"]
+    ]
+    for name, result in told:
+        for metric, what in _CLOSED_FORM.items():
+            figure = {"value": result[metric], "low": None, "high": None, "unit": what, "n": None}
+            yield _row(name, "", metric, figure, result["evidence_class"], None)
 
 
 def _row(name: str, pool: str, metric: str, f: Mapping[str, Any], joules: str, grams: str | None) -> dict[str, Any]:
