@@ -8,6 +8,7 @@ from typing import Any
 
 from app.desk import Desk
 from app.errors import AppError
+from app.fleet.sample import sample_fleet
 from app.operations import Actor, NoParams, operation
 from app.operations.ingesting import outcome_dict
 from app.operations.recommending import refresh_recommendations, withdraw_sample
@@ -51,6 +52,7 @@ def load(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
         outcomes += sample_proof(desk, actor)
         _event(desk, actor, "sample.loaded", {"rows": sum(o["rows_loaded"] or 0 for o in outcomes)})
         sample_replay(desk, actor)
+        sample_fleet(desk, actor)
     return {"loaded": True, "already_loaded": False, "runs": outcomes}
 
 
