@@ -109,6 +109,7 @@ def _refuse_foreign(
 def write_table(path: Path, table: Mapping[str, Any]) -> None:
     """Replace the file in one step: a reader sees the old or the new content, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "w", encoding="utf-8") as file:
@@ -129,3 +130,17 @@ def write_table(path: Path, table: Mapping[str, Any]) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a downstream left that was killed while it wrote; one that lives keeps its own."""
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
+        pid = left.name.removesuffix(".tmp").rpartition(".")[2]
+        if not pid.isdigit() or int(pid) == os.getpid():
+            continue
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            left.unlink(missing_ok=True)
+        except OSError:
+            continue

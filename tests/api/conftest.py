@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
 from app.api import create_api
 from app.desk import Desk
@@ -46,3 +50,26 @@ def api(desk: Desk) -> Api:
         for scope in ("read", "downstream", "operator")
     }
     return Api(desk, driver, mounted(create_api(lambda: desk, lambda: SECRET)), tokens)
+
+
+@pytest.fixture
+def url(api: Api) -> Iterator[str]:
+    """The API on a port of its own."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(api.app, log_config=None, lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    wait_for(lambda: server.started)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(20)
+    listening.close()
+    assert not thread.is_alive()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)

@@ -6,48 +6,22 @@ import contextlib
 import json
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from app import downstream, downstream_table
 from app.downstream import HttpDoor, OperationDoor
 from app.downstream_table import TableNotWritten, TableRefused, changed_table, check_command
 from app.errors import ConsoleUnreachable, Unauthenticated
-from tests.api.conftest import Api
+from tests.api.conftest import Api, wait_for
 from tests.recommend.desks import ROUTER
 from warehouse import ledger
 from warehouse.ids import content_hash
 
 KEY = "debugging/1/interactive"
-
-
-@pytest.fixture
-def url(api: Api) -> Iterator[str]:
-    """The API on a port of its own."""
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(api.app, log_config=None, lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    wait_for(lambda: server.started)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(20)
-    listening.close()
-    assert not thread.is_alive()
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def run_once(url: str, api: Api, path: Path, **options: Any) -> dict[str, int]:

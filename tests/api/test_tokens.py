@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from app.api import create_api
 from app.auth import authenticate, person
 from app.desk import Desk
 from app.errors import BadRequest, Conflict, Forbidden, NotFound
 from app.settings import load_settings
-from tests.recommend.desks import READER, Driver, refusal
+from tests.api.asgi import AsgiClient, mounted
+from tests.recommend.desks import READER, Driver, make_desk, refusal
 
 
 @pytest.fixture
@@ -87,3 +91,56 @@ def test_a_signed_in_person_has_the_role_of_the_configuration(desk: Desk) -> Non
     for email, verified in (("eve@example.org", True), (None, True), ("ada@example.org", False)):
         error = refusal(lambda email=email, verified=verified: person(settings, email, verified))
         assert isinstance(error, Forbidden)
+
+
+# bound to targets ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_targets(own_home: Path) -> Iterator[Driver]:
+    desk = make_desk(own_home, '[policy]\ntiers = {old = 1, new = 1}\n[guardrails]\ntargets = ["lb-eu", "lb-us"]\n')
+    made = Driver(desk)
+    made.refresh()
+    yield made
+    desk.close()
+
+
+def test_a_bound_token_collects_and_reports_for_its_targets_only(two_targets: Driver) -> None:
+    made = two_targets.call("token.create", {"name": "eu", "scopes": ["downstream"], "targets": ["lb-eu"]})
+    assert (made["targets"], made["targets_in_words"]) == (["lb-eu"], "lb-eu")
+    client = AsgiClient(mounted(create_api(lambda: two_targets.desk)), made["token"])
+    two_targets.send("approve")
+    collect, report = "/api/v1/downstream/collect", "/api/v1/recommendations/R-0001/acknowledge"
+    answer = client.post(collect, json={"target": "lb-us"})
+    assert answer.status_code == 403
+    assert answer.json()["detail"] == "token:eu speaks for lb-eu only, not for lb-us."
+    (command,) = client.post(collect, json={"target": "lb-eu"}).json()["commands"]
+    two_targets.collect("lb-us")
+    body = {"revision": command["decision_revision"], "idempotency_key": "k1"}
+    assert client.post(report, json={**body, "target": "lb-us"}).status_code == 403
+    assert two_targets.show()["targets"][1]["acknowledged_at"] is None
+    assert client.post(report, json={**body, "target": "lb-eu"}).status_code == 200
+    denied = [e for e in two_targets.events() if e.kind in ("command.denied", "recommendation.refused")]
+    assert [(e.kind, e.actor) for e in denied] == [
+        ("command.denied", "token:eu"),  # to collect is about no recommendation yet
+        ("recommendation.refused", "token:eu"),
+    ]
+
+
+def test_a_token_without_a_target_speaks_for_all_and_the_list_says_so(two_targets: Driver) -> None:
+    call = two_targets.call
+    call("token.create", {"name": "all", "scopes": ["downstream"]})
+    call("token.create", {"name": "both", "scopes": ["downstream", "read"], "targets": ["lb-us", "lb-eu"]})
+    call("token.create", {"name": "board", "scopes": ["read"]})
+    listed = {t["name"]: t["targets_in_words"] for t in call("token.list")["tokens"]}
+    assert listed == {"all": "all", "both": "lb-eu, lb-us", "board": "none: it does not report"}
+
+
+def test_a_target_that_no_change_will_ever_name_is_refused_by_name(two_targets: Driver) -> None:
+    wrong = {"name": "x", "scopes": ["downstream"], "targets": ["lb-asia"]}
+    error = refusal(lambda: two_targets.call("token.create", wrong))
+    assert isinstance(error, BadRequest)
+    assert error.message == "There is no target lb-asia."
+    assert error.fix == "use one of lb-eu, lb-us, or add it to guardrails.targets first"
+    error = refusal(lambda: two_targets.call("token.create", {**wrong, "scopes": ["read"], "targets": ["lb-eu"]}))
+    assert "bind only a token with the scope downstream" in error.message
