@@ -144,30 +144,33 @@ def test_what_a_killed_downstream_left_beside_the_file_is_swept_and_what_a_livin
 DESK = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-where, key, command = sys.argv[2:5]
 from app.desk import local_operator, open_desk
 from app.operations import recommending  # only this one: `call` would load them all
 from app.settings import load_settings
 from warehouse import ledger
 
-desk = open_desk(load_settings())
-revision = max(e.revision for e in ledger.events(desk.warehouse))
-die = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
-appended, real = [0], ledger.append
-if where == "before the commit":
-    def append(*args, **kwargs):
-        told = real(*args, **kwargs)
-        if told.kind.endswith(command + "d"):
-            die()
-        return told
-    ledger.append = append
-elif where == "after the commit, before the anchor":
-    ledger.anchor = die
-elif where == "after the anchor, before the answer":
-    ledger._write_anchor, write = lambda *a: (write(*a), die()), ledger._write_anchor
-params = recommending.DecisionParams(id="R-0001", revision=revision, idempotency_key=key)
-getattr(recommending, command)(desk, local_operator("cli"), params)
-desk.close()
+def die(*args, **kwargs):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def live(where, key, command):
+    desk = open_desk(load_settings())
+    revision = max(e.revision for e in ledger.events(desk.warehouse))
+    append, write = ledger.append, ledger._write_anchor
+    if where == "before the commit":
+        ledger.append = lambda *args, **kwargs: (append(*args, **kwargs), die())
+    elif where == "after the commit, before the anchor":
+        ledger.anchor = die
+    elif where == "after the anchor, before the answer":
+        ledger._write_anchor = lambda *args: (write(*args), die())
+    params = recommending.DecisionParams(id="R-0001", revision=revision, idempotency_key=key)
+    getattr(recommending, command)(desk, local_operator("cli"), params)
+
+for told in sys.argv[2:]:
+    child = os.fork()  # nothing is open yet: each life opens the warehouse itself
+    if child == 0:
+        live(*told.split("|"))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
@@ -179,20 +182,20 @@ def home(own_home: Path) -> Path:
     return own_home
 
 
-def die(where: str, key: str, command: str) -> None:
-    arguments = [sys.executable, "-c", DESK, str(ROOT), where, key, command]
-    done = subprocess.run(arguments, capture_output=True, timeout=60, check=False)
-    assert done.returncode == -9, done.stderr.decode()[-2000:]
-
-
 def test_a_desk_killed_in_a_command_has_carried_it_out_whole_or_not_at_all(home: Path) -> None:
     from app.desk import local_operator, open_desk
     from app.operations import call
     from app.settings import load_settings
 
-    die("before the commit", "k1", "approve")
-    die("after the commit, before the anchor", "k1", "approve")  # the same command again, and its first trace
-    die("after the anchor, before the answer", "k2", "rollback")
+    lives = [
+        "before the commit|k1|approve",
+        "after the commit, before the anchor|k1|approve",  # the same command again, and its first trace
+        "after the anchor, before the answer|k2|rollback",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", DESK, str(ROOT), *lives], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.split() == ["-9", "-9", "-9"], done.stderr[-2000:]
     desk = open_desk(load_settings())
     try:
         kinds = [e.kind.rpartition(".")[2] for e in ledger.events(desk.warehouse)]
