@@ -21,6 +21,7 @@ PAGES = (
     ("shadow", "Shadow", "what policies would have chosen, and what it is worth"),
     ("pareto", "Pareto", "quality against joules, dollars and grams"),
     ("models", "Models", "the decision table and why others are excluded"),
+    ("fleet", "Fleet", "backends, calibrations, what another policy or load would take"),
     ("sources", "Sources", "freshness, runs, quarantine"),
     ("sql", "SQL", "one read-only statement"),
     ("audit", "Audit", "everything that happened"),
