@@ -6,38 +6,60 @@ holds the value: it is adopted when it differs from what was written last, as af
 
 from __future__ import annotations
 
+import contextlib
 import math
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
 _WRITTEN = "_links"
+_LATE_S = 5.0
+
+
+@dataclass(frozen=True)
+class _Link:
+    """What was written for a key, what stood there before, and when (monotonic seconds)."""
+
+    text: str | None
+    before: str | None
+    at_s: float
 
 
 def _adopt(key: str, parse: Callable[[str], Any]) -> None:
-    """Take the value of the address where it is news; one that means nothing is passed over."""
-    told = st.query_params.get(key)
-    if told is None or (key in st.session_state and told == _written().get(key)):
+    """Take the value of the address where it is news; one that means nothing is passed over.
+
+    The browser shows a new address a moment after it was written. What stood there just before is no news then: it
+    would undo the choice.
+    """
+    told, last = st.query_params.get(key), _written().get(key)
+    if key in st.session_state:
+        late = last is not None and told == last.before and time.monotonic() - last.at_s < _LATE_S
+        if late or told == (None if last is None else last.text):
+            return
+        st.session_state.pop(key)
+    if told is None:
         return
-    try:
+    with contextlib.suppress(ValueError, LookupError):
         st.session_state[key] = parse(told)
-    except (ValueError, LookupError):
-        st.session_state.pop(key, None)
 
 
 def _keep(key: str, value: Any, usual: Any) -> None:
     """Write the choice into the address, unless it is the usual one."""
     text = None if value is None or value == usual else str(value)
+    last, told = _written().get(key), st.query_params.get(key)
+    if last is None or last.text != text:
+        _written()[key] = _Link(text, told, time.monotonic())
     if text is None:
         st.query_params.pop(key, None)
-    elif st.query_params.get(key) != text:
+    elif told != text:
         st.query_params[key] = text
-    _written()[key] = text
 
 
-def _written() -> dict[str, str | None]:
-    found: dict[str, str | None] = st.session_state.setdefault(_WRITTEN, {})
+def _written() -> dict[str, _Link]:
+    found: dict[str, _Link] = st.session_state.setdefault(_WRITTEN, {})
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components import replay_jobs
+from app.components import links, replay_jobs
 from app.components.pareto_chart import place_labels
 from app.components.replay_chart import Panel, View, draw
 from app.components.replay_jobs import job_of
@@ -188,6 +188,24 @@ def test_what_is_chosen_stands_in_the_address(replayed: Desk) -> None:
     page.selectbox(key="r-policy").set_value("benchmark").run()
     assert page.query_params["dataset"] == "ours"
     assert page.query_params["r-run"] == block(replayed)[0].run_id  # another day another run is the newest
+
+
+def test_a_late_address_does_not_undo_a_choice(replayed: Desk) -> None:
+    """The browser tells the address as it was before the last choice reached it."""
+    page = shown(**{"r-policy": "oracle"})
+    page.selectbox(key="r-policy").set_value("always-large").run()
+    page.query_params["r-policy"] = "oracle"
+    page.toggle(key="r-log").set_value(False).run()
+    assert page.selectbox(key="r-policy").value == "always-large"
+    assert page.query_params["r-policy"] == "always-large"
+
+
+def test_going_back_restores_what_the_address_says(replayed: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "_LATE_S", 0.0)
+    page = shown(**{"r-policy": "oracle"})
+    page.selectbox(key="r-policy").set_value("always-large").run()
+    page.query_params["r-policy"] = "oracle"
+    assert page.run().selectbox(key="r-policy").value == "oracle"
 
 
 def test_an_address_that_means_nothing_falls_back(replayed: Desk) -> None:
