@@ -22,7 +22,7 @@ from policies.recommend.state import RecState, State
 from policies.recommend.traffic import Traffic, read_traffic
 from warehouse.clock import iso, utcnow
 from warehouse.engine import Transaction
-from warehouse.evidence import EvidenceClass
+from warehouse.evidence import EvidenceClass, grams_class
 from warehouse.snapshots import Snapshot, snapshot
 
 if TYPE_CHECKING:
@@ -140,7 +140,12 @@ def outcome_of(traffic: Traffic, primary: str, min_coverage: float) -> Outcome:
         )
     sums = {name: None if f.value is None else f.value * traffic.successes for name, f in traffic.figures.items()}
     dollars, energy, carbon = sums["billed_cost_usd"], traffic.figures["energy_j"], traffic.figures["carbon_g"]
-    grams = energy.evidence_class is not None and carbon.evidence_class is not None
+    # Grams that claim more than the joules behind them are no figure; the joules are one all the same.
+    grams = (
+        energy.evidence_class is not None
+        and carbon.evidence_class is not None
+        and grams_class(energy.evidence_class, carbon.evidence_class) == carbon.evidence_class
+    )
     return Outcome(
         window_start_at=traffic.since,
         window_end_at=traffic.until,

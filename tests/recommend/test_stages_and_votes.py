@@ -44,6 +44,7 @@ class Story:
             "cells": [{"category": "debugging", "tier": 1, "latency": "interactive", "from": "old", "to": "new"}],
             "expires_at": (NOW + timedelta(days=7)).isoformat(),
             "governance": self.rules.to_dict(),
+            "title": "tier 1: old -> new",
         }
         body = {"state": state, "content": content, "content_hash": digest}
         self._add("recommendation.proposed", self.state.revision + 1 if self.events else 1, body)
