@@ -20,6 +20,7 @@ from app.reads.pareto import Point, Unplotted, front
 from warehouse.errors import IncomparableObservations
 
 CHART = "r-chart"
+_MIXING = ("hull", "random")  # they mix fixed arms and route nothing
 KEYS = ("r-run", "r-at", "r-beside", "r-bench", "r-budget", "r-policy", "r-with", "r-which", "r-page")
 
 
@@ -171,7 +172,10 @@ def _first_seen(told: reads.Report) -> str:
     tried = [
         (p["domination"]["margin_over_hull"]["estimate"], p["name"])
         for p in told["policies"]
-        if p["deployable"] and p["fixed_arm"] is None and p["domination"]["margin_over_hull"]["estimate"] is not None
+        if p["deployable"]
+        and p["fixed_arm"] is None
+        and p["family"] not in _MIXING
+        and p["domination"]["margin_over_hull"]["estimate"] is not None
     ]
     return max(tried)[1] if tried else str(told["policies"][0]["name"])
 

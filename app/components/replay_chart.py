@@ -225,10 +225,10 @@ def _axes(figure: go.Figure, panels: Sequence[Panel], view: View, colors: Palett
     y_cls = panels[0].front.y_evidence_class
     figure.update_yaxes(tickformat=y_format, ticksuffix=" pp" if view.y.unit == "pp" else "")
     words = f"{view.y_words}{f', {y_cls} {glyph(y_cls)}' if y_cls else ''}"
-    figure.update_yaxes(title=words, row=1, col=1)
+    figure.update_yaxes(title=words, title_standoff=8, automargin=True, row=1, col=1)
     figure.update_annotations(font_size=12)
     figure.update_layout(
         legend={"orientation": "h", "y": 1.07 if len(panels) > 1 else 1.02, "yanchor": "bottom", "x": 0},
-        margin={"t": 56 if len(panels) > 1 else 32, "r": 32},
+        margin={"t": 56 if len(panels) > 1 else 32, "r": 72 if len(panels) == 1 else 32},
         clickmode="event+select",
     )

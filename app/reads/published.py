@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -69,8 +70,9 @@ def benchmarks(told: list[Told]) -> list[str]:
 
 
 def weights(told: list[Told]) -> list[str]:
-    """Weights of energy in the rewards that are told, as words."""
-    return sorted({_weight(t.point) for t in told if t.point.reward is not None})
+    """Weights of energy in the rewards that are told, as words; that of most points first."""
+    found = Counter(_weight(t.point) for t in told if t.point.reward is not None)
+    return sorted(found, key=lambda w: (-found[w], w))
 
 
 def _weight(point: Published) -> str:

@@ -166,7 +166,8 @@ def test_published_points_are_there_without_any_data(desk: Desk) -> None:
 
 def test_rewards_of_other_weights_stay_off_the_chart_with_the_reason(desk: Desk) -> None:
     told = published.points(desk.warehouse, "published")
-    assert published.weights(told) == ["0.3", "0.4", "0.5"]
+    assert published.weights(told)[0] == "0.4"  # of three policies
+    assert set(published.weights(told)) == {"0.3", "0.4", "0.5"}
     points, unplotted = published.plotted(told, "energy_j", "reward", "", "0.4")
     assert points
     assert all("λe=0.4" in p.name for p in points)
