@@ -125,15 +125,16 @@ def _blocks(recorded: Workload, block_s: float, seed: int) -> Workload:
     span = recorded.duration_s
     if not 0 < block_s <= span:
         raise ScenarioInvalid(f"block_s is {block_s:g} and the trace lasts {span:g} s.", fix="give less than the trace")
-    rng = np.random.default_rng([seed, _BLOCKS])
+    rng, arrival, n = np.random.default_rng([seed, _BLOCKS]), recorded.arrival_s, len(recorded)
     rows, arrivals = [], []
     for k in range(math.ceil(span / block_s)):
         start, width = rng.uniform(0, span), min(block_s, span - k * block_s)
-        since = (recorded.arrival_s - start) % span
-        chosen = np.flatnonzero(since < width)
-        chosen = chosen[np.argsort(since[chosen], kind="stable")]
-        rows.append(chosen)
-        arrivals.append(k * block_s + since[chosen])
+        first = int(np.searchsorted(arrival, start))
+        around = np.roll(np.arange(n), -first)  # the trace as a circle, from `start` on
+        since = arrival[around] - start + np.where(around < first, span, 0.0)
+        within = since < width
+        rows.append(around[within])
+        arrivals.append(k * block_s + since[within])
     picked, at = np.concatenate(rows), np.concatenate(arrivals)
     if not len(picked):
         raise TraceInvalid("the drawn blocks of the trace have no requests.", fix="make block_s longer")
