@@ -101,6 +101,8 @@ def read_anchors(file: Path) -> list[dict[str, Any]]:
     try:
         told = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
         heads = [t["head"] for t in told if "head" in t] or told[-1:]
+        if not heads:
+            raise ValueError("no line")
         return [{"seq": int(h["seq"]), "hash": str(h["hash"])} for h in heads[-_MOST_HEADS:]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadRequest(
