@@ -44,13 +44,14 @@ def show() -> None:
 
 
 def _most(rows: Sequence[Row]) -> str:
-    """The backend with most windows to compare, the first of equals."""
-    return str(max(rows, key=lambda r: int(r["residual_windows"]))["backend_id"])
+    """The backend with most windows to compare; of equals one that reports, then the first."""
+    return str(max(rows, key=lambda r: (int(r["residual_windows"]), _state(r) == "fresh"))["backend_id"])
 
 
 @guarded
 def _live() -> None:
     rows = read(reads.backends)
+    _silent(rows)
     _figures(rows)
     heads = ("backend", "state", "boards", "power", "in use", "J/success, 1 h", "meter", "against", "residual")
     shapes.show(shapes.table_html(heads, [_row(r) for r in rows], numeric=(3, 5, 8)))
@@ -63,7 +64,6 @@ def _live() -> None:
 def _figures(rows: Sequence[Row]) -> None:
     draw = reads.draw_now(rows)
     oldest = f"oldest {duration(draw.oldest_s)}" if draw.oldest_s is not None else ""
-    fresh = sum(_state(r) == "fresh" for r in rows)
     shapes.figures(
         [
             shapes.Figure(
@@ -72,28 +72,33 @@ def _figures(rows: Sequence[Row]) -> None:
                 explain="Sum of the newest windows of fresh meters of one class. " + "; ".join(draw.left_out),
                 refused="" if draw.n else f"no fresh meter: {'; '.join(draw.left_out) or 'none is known'}",
             ),
-            shapes.Figure(
-                "requests running", *_together(rows, "running_requests"),
-                explain="Sum of the newest gauges of backends with fresh telemetry.",
-            ),
-            shapes.Figure(
-                "requests waiting", *_together(rows, "waiting_requests"),
-                explain="Sum of the newest gauges of backends with fresh telemetry.",
-            ),
-            shapes.Figure(
-                "backends reporting", f"{fresh} of {len(rows)}",
-                explain="Telemetry and meter both told something within 5 minutes.",
-            ),
+            _gauge(rows, "requests running", "running_requests"),
+            _gauge(rows, "requests waiting", "waiting_requests"),
         ]
     )  # fmt: skip
 
 
-def _together(rows: Sequence[Row], name: str) -> tuple[str, str]:
-    fresh = [t for r in rows if (t := r["telemetry"]) is not None and reads.freshness(t["age_s"]) == "fresh"]
-    values = [t[name] for t in fresh if t[name] is not None]
-    if not values:
-        return MISSING, "no fresh telemetry"
-    return count(round(sum(values))), f"{len(values)} of {len(rows)} backends"
+def _gauge(rows: Sequence[Row], words: str, name: str) -> shapes.Figure:
+    """The sum over fresh telemetry of one class."""
+    told = [t for r in rows if (t := r["telemetry"]) is not None and reads.freshness(t["age_s"]) == "fresh"]
+    known = [t for t in told if t[name] is not None]
+    classes = {t["evidence_class"] for t in known}
+    if len(classes) != 1:
+        return shapes.Figure(words, "", refused="telemetry of several classes" if classes else "no fresh telemetry")
+    oldest = duration(max(t["age_s"] for t in known))
+    return shapes.Figure(
+        words, count(round(sum(t[name] for t in known))), f"{len(known)} of {len(rows)} backends, oldest {oldest}",
+        classes.pop(), explain="Sum of the newest gauges of backends with fresh telemetry.",
+    )  # fmt: skip
+
+
+def _silent(rows: Sequence[Row]) -> None:
+    """Loud by exception: who does not report, and since when."""
+    late = [(state, r) for r in rows if (state := _state(r)) != "fresh"]
+    if late:
+        told = "; ".join(f"{r['backend_id']} {state} {_ages(r)}".strip() for state, r in late)
+        look = "bad" if any(state == "expired" for state, _ in late) else "warn"
+        shapes.note(f"{len(rows) - len(late)} of {len(rows)} backends report. {told}.", look)
 
 
 def _state(row: Row) -> str:
@@ -107,7 +112,7 @@ def _row(row: Row) -> tuple[str, ...]:
     where = " · ".join(str(row[k]) for k in ("pool", "zone") if row[k])
     models = ", ".join(row["models"])
     return (
-        f"<b>{escape(row['backend_id'])}</b>{_small(where)}{_small(models)}",
+        f'<span class="jb-nowrap"><b>{escape(row["backend_id"])}</b>{_small(where)}</span>{_small(models)}',
         chip_html(_state(row), _ages(row)),
         escape(_boards(row)),
         _power(power),

@@ -13,7 +13,7 @@ import streamlit as st
 from app.components import fleet_jobs, links, shapes
 from app.components.access import read
 from app.components.fleet_charts import fitted
-from app.components.format import MISSING, age, count, instant, literal, parse_instant, percent, quantity, significant
+from app.components.format import age, count, instant, literal, parse_instant, percent, quantity
 from app.components.marks import evidence_html
 from app.components.plot_theme import chart
 from app.reads import fleet as reads
@@ -43,7 +43,8 @@ def show() -> None:
     left, right = st.columns([2, 1], gap="large")
     with left:
         chart(fitted(told), key=f"f-fit-{told['calibration_id'][:12]}", height=470, alt=_alt(told))
-        shapes.show(_windows(told))
+        with st.expander(f"Windows and fit as numbers: {len(told['points'])}", key="f-cal-windows", type="compact"):
+            shapes.show(_windows(told))
     with right:
         shapes.show(_quality(told))
         shapes.show(_binding(told))
@@ -149,8 +150,7 @@ def _quality(told: Row) -> str:
 def _binding(told: Row) -> str:
     """What it holds for; anything else needs a calibration of its own."""
     rows = [
-        (escape(k.replace("_", " ")), MISSING if v is None else escape(str(v)))
-        for k, v in told["binding"].items()
+        (escape(k.replace("_", " ")), escape(str(v))) for k, v in told["binding"].items() if v is not None
     ]  # fmt: skip
     rows += [
         ("version", f"{told['version']}"),
@@ -170,7 +170,7 @@ def _parameters(told: Row) -> str:
         if not isinstance(value, int | float):
             continue
         error = errors.get(name)
-        rows.append((escape(name), significant(value), "" if error is None else f"± {significant(error)}"))
+        rows.append((escape(name), f"{value:.4g}", "" if error is None else f"± {error:.2g}"))
     if not rows:
         return ""
     table = shapes.table_html(("", "", ""), rows, numeric=(1, 2))
@@ -198,7 +198,7 @@ def _windows(told: Row) -> str:
         for p in told["points"]
     ]
     heads = ("at once", "window", "fit", "residual")
-    return f"<h4>Windows and fit, per instance</h4>{shapes.table_html(heads, rows, numeric=(0, 1, 2, 3))}"
+    return shapes.table_html(heads, rows, numeric=(0, 1, 2, 3))
 
 
 def _all(found: Sequence[Row]) -> None:

@@ -57,7 +57,7 @@ def beside(rows: Sequence[Row], curve: Sequence[Row], profile: Row) -> go.Figure
     figure.add_scatter(
         x=[c["concurrency"] for c in curve], y=[c["board_w"] for c in curve], mode="lines",
         name=f"{profile['name']}, {cls}{low} {glyph(cls)}", hovertemplate="modelled %{y:.4g} W<extra></extra>",
-        line={"color": colors.text, "width": 1.5, "dash": mark_of(cls).dash if cls == "modeled" else "dot"},
+        line={"color": colors.text, "width": 1.5, "dash": mark_of(cls).dash if profile["presentable"] else "dot"},
         row=1, col=1,
     )  # fmt: skip
     for k, measured in enumerate(dict.fromkeys(r["measured_evidence_class"] for r in rows)):
@@ -141,14 +141,12 @@ def policies(cases: Sequence[Row], told: Row, slo_target: float, baseline: str |
             },
             hovertemplate=f"%{{y}}: %{{x:{form}}}<extra></extra>", row=1, col=col,
         )  # fmt: skip
-    words = f"{told['evidence_class']}{'' if told['presentable'] else ', LOW'} {glyph(told['evidence_class'])}"
-    figure.update_xaxes(title=f"J per success, {words}", rangemode="tozero", row=1, col=1)
-    figure.update_xaxes(title="within SLO, share of offered", tickformat=".0%", nticks=5, row=1, col=2)
+    figure.update_xaxes(title=f"J per success, {_in_words(told)}", rangemode="tozero", row=1, col=1)
+    figure.update_xaxes(title="within SLO, share of offered", tickformat=".1%", nticks=5, row=1, col=2)
     figure.update_xaxes(title="TTFT P99, s", rangemode="tozero", nticks=5, row=1, col=3)
-    figure.add_vline(x=slo_target, line={"color": colors.text, "dash": "dot", "width": 1.2}, row=1, col=2)
-    ttft = told["slo"].get("ttft_s")
-    if ttft is not None:
-        figure.add_vline(x=ttft, line={"color": colors.text, "dash": "dot", "width": 1.2}, row=1, col=3)
+    _limit(figure, slo_target, 2, colors, horizontal=False)
+    if told["slo"].get("ttft_s") is not None:
+        _limit(figure, told["slo"]["ttft_s"], 3, colors, horizontal=False)
     figure.update_yaxes(showgrid=True)
     figure.update_layout(margin={"t": 12, "l": 8})
     figure.update_yaxes(automargin=True)
@@ -159,10 +157,12 @@ def name_of(case: Row) -> str:
     return str(case.get("policy") or case["case_name"]).replace("_", " ")
 
 
-def sweep(told: Row, across: str) -> go.Figure:
-    """Joules per success and SLO attainment over loads or caps, one line per policy."""
+def sweep(told: Row, across: str, *, joules: bool) -> go.Figure:
+    """Over loads or caps, one line per policy: joules per success (unless refused), SLO attainment, P99 TTFT."""
     colors = palette()
-    figure = make_subplots(rows=1, cols=2, horizontal_spacing=0.09)
+    panels = [("j_per_success", ".4g")] if joules else []
+    panels += [("slo_attainment", ".2%"), ("p99_ttft_s", ".3g")]
+    figure = make_subplots(rows=1, cols=len(panels), horizontal_spacing=0.07)
     other = "cap" if across == "load" else "load"
     fixed = told[f"{other}s"][0]
     symbol = mark_of(told["evidence_class"]).symbol
@@ -170,22 +170,39 @@ def sweep(told: Row, across: str) -> go.Figure:
         mine = sorted(
             (c for c in told["cases"] if c["policy"] == policy and c[other] == fixed), key=lambda c: float(c[across])
         )
-        for col, metric in enumerate(("j_per_success", "slo_attainment"), 1):
+        for col, (metric, form) in enumerate(panels, 1):
             figure.add_scatter(
                 x=[c[across] for c in mine], y=[c["figures"][metric]["value"] for c in mine], mode="lines+markers",
                 name=policy.replace("_", " "), legendgroup=policy, showlegend=col == 1,
                 line={"color": colors.series[k % 6], "dash": "dash" if k < 6 else "dot", "width": 1.5},
                 marker={"symbol": symbol, "size": 8}, row=1, col=col,
-                hovertemplate=f"{escape(policy)}: %{{y:{'.4g' if col == 1 else '.2%'}}} at %{{x}}<extra></extra>",
+                hovertemplate=f"{escape(policy)}: %{{y:{form}}} at %{{x}}<extra></extra>",
             )  # fmt: skip
     title = "times the load" if across == "load" else "share of power given back"
     figure.update_xaxes(title=title, tickformat="" if across == "load" else ".0%")
-    words = f"{told['evidence_class']}{'' if told['presentable'] else ', LOW'} {glyph(told['evidence_class'])}"
-    figure.update_yaxes(title=f"J per success, {words}", rangemode="tozero", row=1, col=1)
-    figure.update_yaxes(title="within SLO, share of offered", tickformat=".0%", row=1, col=2)
-    figure.add_hline(y=told["slo_target"], line={"color": colors.text, "dash": "dot", "width": 1.2}, row=1, col=2)
+    at = {metric: col for col, (metric, _) in enumerate(panels, 1)}
+    if joules:
+        figure.update_yaxes(title=f"J per success, {_in_words(told)}", rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(title="within SLO", tickformat=".1%", row=1, col=at["slo_attainment"])
+    figure.update_yaxes(title="TTFT P99, s", rangemode="tozero", row=1, col=at["p99_ttft_s"])
+    _limit(figure, told["slo_target"], at["slo_attainment"], colors, horizontal=True)
+    if told["slo"].get("ttft_s") is not None:
+        _limit(figure, told["slo"]["ttft_s"], at["p99_ttft_s"], colors, horizontal=True)
     figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, margin={"t": 32})
     return figure
+
+
+def _in_words(told: Row) -> str:
+    return f"{told['evidence_class']}{'' if told['presentable'] else ', LOW'} {glyph(told['evidence_class'])}"
+
+
+def _limit(figure: go.Figure, at: float, col: int, colors: Palette, *, horizontal: bool) -> None:
+    """The SLO as a dotted line."""
+    line = {"color": colors.text, "dash": "dot", "width": 1.2}
+    if horizontal:
+        figure.add_hline(y=at, line=line, row=1, col=col)
+    else:
+        figure.add_vline(x=at, line=line, row=1, col=col)
 
 
 def tornado(told: Row) -> go.Figure:
@@ -210,9 +227,8 @@ def tornado(told: Row) -> go.Figure:
         font={"size": 11, "color": colors.muted},
     )  # fmt: skip
     figure.add_vline(x=centre, line={"color": colors.text, "width": 1, "dash": "dot"})
-    words = f"{told['evidence_class']}{'' if told['presentable'] else ', LOW'} {glyph(told['evidence_class'])}"
     first, second = (told[k].replace("_", " ") for k in ("first", "second"))
-    figure.update_xaxes(title=f"{first} less {second}, J per success, {words}")
+    figure.update_xaxes(title=f"{first} less {second}, J per success, {_in_words(told)}")
     figure.update_yaxes(automargin=True)
     figure.update_layout(
         barmode="overlay", bargap=0.45, margin={"t": 52, "l": 8},

@@ -120,11 +120,11 @@ def _cases(told: Row) -> None:
             key = next(iter(keys))
         group = keys[key]
         look = "ok" if group["best"] else "warn"
-        shapes.note(" ".join(f"{w[0].upper()}{w[1:]}." for w in group["words"]).replace("_", " "), look)
+        shapes.note(" ".join(_sentence(w) for w in group["words"]), look)
     cases = reads.cases_of(told, group)
     refused = group is not None and not group["comparison"]["allowed"]
     if told["experiment"] in ("compare", "simulate"):
-        _figures(told, cases[0])
+        _figures(told, cases[0], refused=refused)
     if told["experiment"] == "compare" and not refused:
         chart(
             policies(cases, told, told["slo_target"], told["baseline"]),
@@ -142,16 +142,22 @@ def _group_word(group: Row) -> str:
 
 
 def _sweeps(told: Row) -> None:
+    joules = all(g["comparison"]["allowed"] for g in told["groups"])
     for across, values in (("load", told["loads"]), ("cap", told["caps"])):
         if len(values) > 1:
+            what = "Joules per success, SLO attainment" if joules else "SLO attainment"
             alt = (
-                f"Joules per success and SLO attainment of {len(told['policies'])} policies by {across}; the table "
-                f"below has one {across} at a time."
+                f"{what} and TTFT P99 of {len(told['policies'])} policies by {across}; the table below has one "
+                f"{across} at a time."
             )
-            chart(sweep(told, across), key=f"f-sweep-{across}", height=320, alt=alt)
+            chart(sweep(told, across, joules=joules), key=f"f-sweep-{across}", height=320, alt=alt)
 
 
-def _figures(told: Row, case: Row) -> None:
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:].rstrip('.')}.".replace("_", " ")
+
+
+def _figures(told: Row, case: Row, *, refused: bool) -> None:
     """Savings and harm of the case that leads, side by side."""
     f, at = case["figures"], parse_instant(told["finished_at"])
     quality, cls, carbon = (
@@ -168,6 +174,8 @@ def _figures(told: Row, case: Row) -> None:
             span = interval(100 * low, 100 * high, unit) if unit == "%" else interval(low, high, unit)
         about = f"{metric}, mean over {f[metric]['n']} seeds, 95 % Student's t"
         why = "no zone was chosen" if metric == "g_per_success" else "not known"
+        if refused and metric == "j_per_success":
+            value, why = None, "refused: other models, and quality is not controlled for"
         return shapes.Figure(
             name, text, span, mark, quality, at, explain=about,
             refused="" if value is not None else why,
@@ -183,8 +191,8 @@ def _figures(told: Row, case: Row) -> None:
             one("TTFT P99", "p99_ttft_s", "s"),
             one("cost", "cost_usd", "USD"),
             one("gCO2 per success", "g_per_success", "g", carbon),
-            one("load carried", "throughput_per_s", "requests/s"),
-            one("capacity", "capacity_per_s", "requests/s"),
+            one("load carried", "throughput_per_s", "/s"),
+            one("capacity", "capacity_per_s", "/s"),
         ]
     )
 

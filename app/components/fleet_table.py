@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from app.components import shapes
-from app.components.format import MISSING, interval, percent, points, quantity, significant
+from app.components.format import MISSING, percent, quantity, significant
 from app.components.marks import evidence_html
 from app.reads import fleet as reads
 
@@ -53,7 +53,7 @@ _ENERGY = {"j_per_success", "j_per_right_answer", "tokens_per_j", "energy_j", "a
 _GRAMS = {"carbon_g", "g_per_success"}
 _COUNTED = {"offered", "completed", "rejected", "in_flight"}
 _OPTIONAL = {"j_per_right_answer", "warming_j", "wasted_j", "carbon_g", "in_flight"}  # left out where nobody has any
-_ALWAYS = {"in_flight", "carbon_g"}
+_ALWAYS = {"in_flight"}
 _REFUSED = {"j_per_success", "tokens_per_j"}
 
 
@@ -79,8 +79,7 @@ def comparison(told: Row, cases: Sequence[Row], group: Row | None) -> str:
     body.append(_tr("fallbacks", [_fallbacks(c) for c in cases]))
     body.append(_tr("runs ended", [escape(", ".join(c["ended"])) for c in cases]))
     head = "".join(f'<th scope="col" class="n">{h}</th>' if k else "<th></th>" for k, h in enumerate(heads))
-    why = f'<div class="jb-note warn">{escape(group["comparison"]["why"])}</div>' if refused and group else ""
-    return f'{why}<div class="jb-scroll jb-fleet"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>{_foot(told, group)}'  # noqa: E501
+    return f'<div class="jb-scroll jb-fleet"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>{_foot(told, group)}'  # noqa: E501
 
 
 def _tr(name: str, cells: Sequence[str]) -> str:
@@ -114,9 +113,10 @@ def _pair(group: Row | None, case: Row, metric: str) -> Row | None:
 def _cell(figure: Row | None, metric: str, unit: str, pair: Row | None) -> str:
     if figure is None or figure["value"] is None:
         return MISSING
-    lines = [text_of(figure["value"], unit, metric)]
-    if figure["low"] is not None and metric not in _COUNTED:
-        lines.append(f'<span class="jb-small jb-muted">{_span(figure, unit)}</span>')
+    half = _half(figure, unit) if metric not in _COUNTED else ""
+    lines = [
+        text_of(figure["value"], unit, metric) + (f' <span class="jb-small jb-muted">±{half}</span>' if half else "")
+    ]
     if pair is not None:
         lines.append(f'<span class="jb-small">{difference(pair, unit)}</span>')
     return "<br>".join(lines)
@@ -130,11 +130,15 @@ def text_of(value: float, unit: str, metric: str = "") -> str:
     return significant(value) + unit if unit in ("", "/s") else quantity(value, unit)
 
 
-def _span(figure: Row, unit: str) -> str:
-    low, high = figure["low"], figure["high"]
+def _half(figure: Row, unit: str) -> str:
+    """Half of the interval, which is symmetric: relative, of shares in percentage points."""
+    low, high, value = figure["low"], figure["high"], figure["value"]
+    if low is None or high is None:
+        return ""
+    half = (high - low) / 2
     if unit == "%":
-        return interval(100 * max(low, 0.0), 100 * min(high, 1.0), "%")
-    return interval(max(low, 0.0), high, "" if unit == "/s" else unit)
+        return f"{100 * half:.2g}\u00a0pp"
+    return percent(half / abs(value)) if value else significant(half)
 
 
 _LOOK = {"better": "better", "worse": "worse"}
@@ -147,30 +151,29 @@ _WORDS = {
 
 
 def difference(pair: Row, unit: str) -> str:
-    """`−12 % (−13 to −11) better`; grey and in words where the interval does not exclude 0."""
+    """`−12.0 ±0.9 % better`; grey and in words where the interval does not exclude 0."""
     d, verdict = pair["difference"], str(pair["verdict"])
     if verdict == "same" or d["value"] is None:
         return f'<span class="jb-muted">{_WORDS["same" if verdict == "same" else "unknown"]}</span>'
-    text = _change(d["value"], pair, unit)
-    if d["low"] is not None:
-        text += f" ({_change(d['low'], pair, unit, bare=True)} to {_change(d['high'], pair, unit, bare=True)})"
+    text = _change(pair, unit)
     word = _LOOK.get(verdict)
     if word is None:
         return f'<span class="jb-muted">{text} {_WORDS.get(verdict, escape(verdict))}</span>'
     return f'<span class="jb-{word}">{text} {word}</span>'
 
 
-def _change(value: float, pair: Row, unit: str, *, bare: bool = False) -> str:
+def _change(pair: Row, unit: str) -> str:
     """Shares in percentage points, all else relative to the baseline; absolute where that is 0."""
-    if unit == "%":
-        text = points(value, decimals=2 if abs(value) < 0.001 else 1)
-    elif pair["relative"] is None:
-        sign = "−" if value < 0 else "+"
-        text = sign + text_of(abs(value), unit)
-    else:
-        share = value / pair["difference"]["value"] * pair["relative"] if pair["difference"]["value"] else 0.0
-        text = percent(share, signed=True, decimals=2 if abs(share) < 0.001 else 1)
-    return text.split("\u00a0")[0] if bare else text
+    d, relative = pair["difference"], pair["relative"]
+    value, half = d["value"], None if d["low"] is None else (d["high"] - d["low"]) / 2
+    if unit != "%" and relative is None:
+        around = "" if half is None else f" ±{text_of(half, unit)}"
+        return f"{'−' if value < 0 else '+'}{text_of(abs(value), unit)}{around}"
+    factor = 100.0 if unit == "%" else 100.0 * abs(relative / value) if value else 100.0
+    decimals = 2 if max(abs(value), half or 0.0) * factor < 0.1 else 1
+    around = "" if half is None else f"\u00a0±{half * factor:.{decimals}f}"
+    text = f"{value * factor:+,.{decimals}f}".replace("-", "−")
+    return f"{text}{around}\u00a0{'pp' if unit == '%' else '%'}"
 
 
 def _codes(case: Row) -> str:

@@ -63,7 +63,7 @@ def _curve(profile: Profile, slots: int | None) -> list[dict[str, Any]]:
     """W of an instance and of a board over its concurrencies, in steps of log2; within the range only."""
     low = profile.power.concurrency_min or 1.0
     high = profile.power.concurrency_max or float(slots or 256)
-    n = np.unique(np.round(np.clip(2 ** np.linspace(np.log2(low), np.log2(high), _POINTS), low, high), 6))
+    n = np.unique(np.clip(np.round(2 ** np.linspace(np.log2(low), np.log2(high), _POINTS), 6), low, high))
     watts = profile.power.power_w(n)
     return [
         {"concurrency": float(c), "power_w": float(w), "board_w": float(w) / profile.hardware_count}

@@ -60,7 +60,8 @@ def live(desk: Desk, now: datetime | None = None) -> None:
     )  # fmt: skip
     serving, metered = [], []
     for name, boards, newest in (("h100-a", 8, 30.0), ("a10g-b", 1, 3 * 3600.0), ("bare-c", 0, 45.0)):
-        for k, running in enumerate(_LEVELS):
+        levels = [min(n, 28) for n in _LEVELS] if boards == 1 else list(_LEVELS)
+        for k, running in enumerate(levels):
             end = now - timedelta(seconds=newest + _WINDOW_S * (len(_LEVELS) - 1 - k))
             start = end - timedelta(seconds=_WINDOW_S)
             serving.append(
@@ -70,14 +71,15 @@ def live(desk: Desk, now: datetime | None = None) -> None:
                  "successes": 5 * running, "evidence_class": "measured", "known_from": end}
             )  # fmt: skip
             if boards:
-                held = (running + (_LEVELS[k - 1] if k else running)) / 2
+                noise = 1 + 0.01 * math.sin(7.0 * k)  # a meter that is one percent off, now up, now down
+                held = (running + (levels[k - 1] if k else running)) / 2
                 metered.append(
                     {"observation_id": f"{name}-{k}", "provider": "local", "backend_id": name, "pool": "frontier",
                      "hardware_model": "H100-80GB" if boards == 8 else "A10G", "hardware_count": boards,
                      "meter_scope": "gpu", "logical_model": "llama-3-70b", "runtime": "vllm",
                      "runtime_version": "0.11.1", "config_version": f"tp{boards}", "window_start_at": start,
                      "window_end_at": end, "evidence_class": "measured", "method": "counter", "quality": "HIGH",
-                     "energy_gross_j": _WINDOW_S * boards * (board_w(held) if boards == 8 else 70 + held),
+                     "energy_gross_j": _WINDOW_S * boards * noise * (board_w(held) if boards == 8 else 70 + held),
                      "relative_uncertainty": 0.02, "workload": "replica", "known_from": end}
                 )  # fmt: skip
     append(desk, "core.serving_window", serving)
