@@ -31,6 +31,7 @@ from policies.fleet.sim.layout import (
     instance,
     log_of,
     node_of,
+    pending,
     pool_of,
     request,
     slot,
@@ -50,7 +51,7 @@ from policies.fleet.sim.serving import (
     unqueue,
     warm,
 )
-from policies.fleet.sim.structures import delist, enlist, uniform
+from policies.fleet.sim.structures import delist, enlist, pop, uniform
 from policies.kernels import jit, part
 
 UP, DRAINING, WARMING, EMPTY, DOWN = (int(stage) for stage in Stage)
@@ -343,10 +344,12 @@ def _fail(s: Any, i: int, now: float) -> None:
     delist(s, i)
     me.state = DOWN
     count = me.running
-    for k in range(count):
-        row = slot(s, i * s.width + k).row
+    for k in range(count):  # in the order in which they would have ended
+        row = slot(s, i * s.width).row
         lose(s, i, row, me.share_j - request(s, row).base_j)
-    me.running = 0
+        pop(s, i)
+        me.running -= 1
+        pending(s, i * s.width + k).row = row
     me.pending = 0
     me.blocks = 0
     waiting = me.queue_head
@@ -354,7 +357,7 @@ def _fail(s: Any, i: int, now: float) -> None:
         unqueue(s, i)
     changed(s, i)
     for k in range(count):
-        again(s, slot(s, i * s.width + k).row, now)  # the slots of an instance that is down stay as they are
+        again(s, pending(s, i * s.width + k).row, now)  # an instance that is down leaves that list alone
     while waiting >= 0:
         following = request(s, waiting).next
         place(s, waiting, now)  # not begun: no attempt is used up
