@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,19 +14,36 @@ from app.operations import call
 from app.settings import load_settings
 
 
+@pytest.fixture(scope="session")
+def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the sample loaded, its shadows judged: made once, copied by each test that needs it."""
+    home = tmp_path_factory.mktemp("sample")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JOULEBOOK_HOME", str(home))
+        patch.setenv("JOULEBOOK_OFFLINE", "true")
+        opened = open_desk(load_settings())
+        call(opened, "sample.load", {}, local_operator("cli"))
+        opened.close()
+    return home
+
+
 @pytest.fixture
 def desk(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """An empty, offline desk that pages find as the current one."""
+    yield from _opened(monkeypatch)
+
+
+@pytest.fixture
+def sample(sample_home: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """The same with sample data and the recommendations that follow from it."""
+    shutil.copytree(sample_home, own_home, dirs_exist_ok=True)
+    yield from _opened(monkeypatch)
+
+
+def _opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.setenv("JOULEBOOK_OFFLINE", "true")
     opened = open_desk(load_settings())
     desks.set_current(opened)
     yield opened
     desks.set_current(None)
     opened.close()
-
-
-@pytest.fixture
-def sample(desk: Desk) -> Desk:
-    """The same with sample data and the recommendations that follow from it."""
-    call(desk, "sample.load", {}, local_operator("cli"))
-    return desk
