@@ -10,7 +10,7 @@ from html import escape
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components import alerts, chrome, shapes
+from app.components import alerts, audit_chain, chrome, recs_needs, recs_savings, shapes
 from app.components.access import command, desk, guarded, in_words, read
 from app.components.format import age, count, interval, percent, points, quantity, signed
 from app.components.marks import chip_html, glyph, mark_of
@@ -29,19 +29,14 @@ ENOUGH = 30  # rows in both windows below which a change between windows is not 
 @guarded
 def needs_you() -> None:
     """What waits for a person, each with the way there."""
-    recommendations = command("recommend.list", {})["recommendations"]
-    waiting = [r for r in recommendations if r["state"] == "PROPOSED"]
-    failed_changes = [r for r in recommendations if r["state"] == "FAILED"]
+    recommendations = command("recommend.list", {"include_closed": True})["recommendations"]
     old, failed = sources.troubles(desk().warehouse)
     alarms = command("alert.list", {})["alerts"]
     alarmed = alerts.summary(alarms)
     named = {a["subject"] for a in alarms if a["kind"] == "source_stale"}
     old = [s for s in old if s.source_id not in named]  # it counts among the alerts
-    parts = []
-    if waiting:
-        parts.append(f"{len(waiting)} recommendation{'s' if len(waiting) > 1 else ''} waiting for a decision")
-    if failed_changes:
-        parts.append(f"{len(failed_changes)} change{'s' if len(failed_changes) > 1 else ''} failed")
+    told = recs_needs.counts(recommendations, utcnow())
+    parts = list(told.parts)
     if alarmed:
         parts.append(alarmed)
     if failed:
@@ -49,25 +44,26 @@ def needs_you() -> None:
     if old:
         parts.append(f"{', '.join(f'{s.source_id} {s.status}' for s in old)}")
     with st.container(horizontal=True, vertical_alignment="center", border=True, key="needs-you"):
-        look = "NEEDS YOU" if waiting or failed_changes or alarmed or failed or old else "Nothing needs you"
+        look = "NEEDS YOU" if parts else "Nothing needs you"
         st.html(f'<div class="jb"><b>{look}</b></div>', width="content")
         if parts:
             st.html(f'<div class="jb">{escape(" · ".join(parts))}</div>', width="content")
-        if waiting or failed_changes:
+        if told.parts:
             st.page_link("views/recommendations.py", label="Open recommendations", width="content")
         if old or failed or alarmed:
             st.page_link("views/sources.py", label="Open sources", width="content")
-    for told in waiting[:3]:
+        if told.shadowing:
+            st.page_link("views/shadow.py", label=f"{told.shadowing} shadowing", width="content")
+    for row in told.rows[:4]:
         with st.container(
-            horizontal=True, wrap=False, vertical_alignment="center", gap="small", key=f"waiting-{told['id']}"
+            horizontal=True, wrap=False, vertical_alignment="center", gap="small", key=f"waiting-{row['id']}"
         ):
             st.page_link(
-                "views/recommendations.py",
-                label=f"**{told['id']}**",
-                query_params={"rec": told["id"]},
-                width="content",
+                "views/recommendations.py", label=f"**{row['id']}**", query_params={"rec": row["id"]}, width="content"
             )
-            shapes.show(f"{chip_html(told['state'])} {promise_line(told)}")
+            why = recs_needs.why(row)
+            tail = f' <span class="jb-small jb-muted">{escape(why)}</span>' if why else ""
+            shapes.show(f"{chip_html(row['state'])} {promise_line(row)}{tail}")
 
 
 @dataclass(frozen=True)
@@ -244,6 +240,7 @@ def recent_changes(entries: list[audit.Entry]) -> None:
 
 
 def show() -> None:
+    audit_chain.restore_banner()
     st.fragment(needs_you, run_every=chrome.refresh_s(15), key="needs-you-now")()
     now = utcnow()
     with st.container(horizontal=True, vertical_alignment="bottom", key="overview-head"):
@@ -276,6 +273,8 @@ def show() -> None:
         traffic = next((t for t in told.classes if t.evidence_class == chosen), told.classes[0])
         _caption(told, traffic)
         kpis(traffic, told.before.get(traffic.evidence_class), now)
+    with in_words():
+        recs_savings.section()
     left, right = st.columns([3, 2], gap="large")
     with left, in_words():
         if told is not None and told.classes:

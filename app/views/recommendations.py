@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app.components import (
+    audit_chain,
     chrome,
     confirm,
     gate_section,
@@ -170,6 +171,7 @@ def detail(rec_id: str) -> None:
         recs_exports.section(rec_id)
 
 
+audit_chain.restore_banner()
 listed = queue()
 wanted = st.query_params.get("rec") or (listed[0]["id"] if listed else None)
 if wanted:

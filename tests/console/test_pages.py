@@ -58,7 +58,7 @@ def test_the_desk_that_is_not_running_says_how_to_start_it() -> None:
 
 def test_the_overview_shows_savings_and_harm_with_unit_interval_mark_and_age(sample: Desk) -> None:
     told = words(open_page())
-    assert "3 recommendations waiting for a decision" in told
+    assert "2 recommendations ready · 1 gate failed" in told
     for name in ("energy per success", "cost per success", "gCO2e per success", "success rate", "P95 latency"):
         assert name in told
     assert told.count("allocated · n ") == 1  # joules
@@ -92,7 +92,7 @@ def test_a_button_that_cannot_be_pressed_says_why(sample: Desk) -> None:
 
 def test_comparing_again_tells_what_came_of_it(sample: Desk) -> None:
     told = words(press(open_page("recommendations"), "compare"))
-    assert "3 unchanged" in told
+    assert "2 unchanged" in told
 
 
 def test_pareto_shows_the_same_numbers_as_a_table(sample: Desk) -> None:
@@ -179,7 +179,7 @@ def test_the_audit_page_verifies_the_chain_and_finds_a_break(sample: Desk) -> No
     assert "whole" in words(page)
     with sample.warehouse.transaction() as tx:
         tx.execute("UPDATE ledger.event SET actor = 'somebody else' WHERE seq = 1")
-    assert "event 1 (sample.loaded of sample) was edited" in words(press(page, "verify"))
+    assert "event 1 (recommendation.proposed of R-0001) was edited" in words(press(page, "verify"))
 
 
 def test_an_image_in_a_reason_stays_text(sample: Desk) -> None:

@@ -10,6 +10,7 @@ from app.desk import Desk, local_operator
 from app.operations import Actor, call
 from tests.console.pages import ENTRY, open_page, press, words
 
+JUDGED = ["proposed", "shadowing", "judged"]  # what the sample's recommendations have behind them: ready at revision 3
 READER = Actor("reader@example.org", "reader", "console", frozenset({"read"}))
 
 
@@ -28,13 +29,13 @@ def test_a_button_asks_first_and_writes_nothing(sample: Desk) -> None:
     told = words(page)
     assert "Changes 9 cells of tier 1" in told.replace("\\", "")
     assert "Undo: Rolling back restores deepseek-v4-flash" in told
-    assert kinds(sample, "R-0001") == ["proposed"]
+    assert kinds(sample, "R-0001") == JUDGED
 
 
 def test_confirming_approves_the_revision_that_was_shown_as_this_person(sample: Desk) -> None:
     page = press(asked(sample), "confirm-go")
     assert not page.exception
-    assert kinds(sample, "R-0001") == ["proposed", "approved"]
+    assert kinds(sample, "R-0001") == [*JUDGED, "approved"]
     row = sample.warehouse.query("SELECT actor, channel, idempotency_key FROM ledger.event ORDER BY seq DESC LIMIT 1")
     assert row.item(0, "actor") == local_operator("console").name
     assert row.item(0, "channel") == "console"
@@ -57,7 +58,7 @@ def test_a_double_submit_counts_once(sample: Desk) -> None:
 
 def test_the_same_key_sent_twice_to_the_operation_counts_once(sample: Desk) -> None:
     page = asked(sample)
-    params = {"id": "R-0001", "revision": 1, "idempotency_key": page.session_state["_pending_key"]}
+    params = {"id": "R-0001", "revision": 3, "idempotency_key": page.session_state["_pending_key"]}
     call(sample, "recommend.approve", params, local_operator("console"))
     call(sample, "recommend.approve", params, local_operator("console"))
     assert kinds(sample, "R-0001").count("approved") == 1
@@ -73,15 +74,15 @@ def test_a_revision_that_moved_on_is_told_calmly_and_writes_nothing(sample: Desk
     call(
         sample,
         "recommend.dismiss",
-        {"id": "R-0001", "revision": 1, "idempotency_key": "other"},
+        {"id": "R-0001", "revision": 3, "idempotency_key": "other"},
         local_operator("cli"),
     )
     page = press(page, "confirm-go")
     assert not page.exception
-    assert "R-0001 is now at revision 2 (DISMISSED); you were looking at revision 1. Nothing was written." in words(
+    assert "R-0001 is now at revision 4 (DISMISSED); you were looking at revision 3. Nothing was written." in words(
         page
     )
-    assert kinds(sample, "R-0001") == ["proposed", "dismissed"]
+    assert kinds(sample, "R-0001") == [*JUDGED, "dismissed"]
 
 
 def test_a_dialog_survives_a_rerun_of_the_page_and_closes_when_told(sample: Desk) -> None:
@@ -99,7 +100,7 @@ def test_a_reader_who_reaches_the_writing_function_is_refused_there(
     monkeypatch.setattr(access, "console_actor", lambda: READER)
     page = press(page, "confirm-go")
     assert "reader@example.org may not approve a recommendation" in words(page)
-    assert kinds(sample, "R-0001") == ["proposed"]
+    assert kinds(sample, "R-0001") == [*JUDGED, "refused"]  # denied, and on record
 
 
 def test_a_reader_cannot_run_sql(sample: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,13 +115,13 @@ def test_the_choice_is_an_id_and_survives_a_change_of_order(sample: Desk) -> Non
     """Positions move when rows come and go; the chosen recommendation and its buttons stay."""
     page = press(open_page("recommendations"), "open-R-0001")
     assert page.query_params["rec"] == "R-0001"
-    call(sample, "recommend.dismiss", {"id": "R-0003", "revision": 1, "idempotency_key": "x"}, local_operator("cli"))
+    call(sample, "recommend.dismiss", {"id": "R-0002", "revision": 3, "idempotency_key": "x"}, local_operator("cli"))
     page.run()
-    assert "open-R-0003" not in [b.key for b in page.button]
+    assert "open-R-0002" not in [b.key for b in page.button]
     assert any(h.value.startswith("R-0001") for h in page.subheader)
     page = press(press(page, "approve-R-0001"), "confirm-go")
-    assert kinds(sample, "R-0001") == ["proposed", "approved"]
-    assert kinds(sample, "R-0002") == ["proposed"]
+    assert kinds(sample, "R-0001") == [*JUDGED, "approved"]
+    assert kinds(sample, "R-0002") == [*JUDGED, "dismissed"]
 
 
 def test_a_page_that_does_not_exist_is_refused() -> None:

@@ -21,6 +21,7 @@ expect.set_options(timeout=20_000)
 PAGES = {
     "": "Overview",
     "recommendations": "Recommendations",
+    "shadow": "Shadow",
     "pareto": "Pareto",
     "models": "Models",
     "sources": "Sources",
