@@ -356,6 +356,10 @@ def _fail(s: Any, i: int, now: float) -> None:
     while me.waiting > 0:
         unqueue(s, i)
     changed(s, i)
+    ahead = s.change
+    while ahead < s.change_count and change_of(s, ahead).kind == FAIL and change_of(s, ahead).at_s <= now:
+        delist(s, change_of(s, ahead).target)  # what fails at the same instant takes nothing over
+        ahead += 1
     for k in range(count):
         again(s, pending(s, i * s.width + k).row, now)  # an instance that is down leaves that list alone
     while waiting >= 0:

@@ -10,13 +10,8 @@ from tests.fleet.sim.made import PROFILE, THRIFTY, pool, work
 
 
 def run(telemetry: Telemetry, policy: str = "energy_aware", **changes: object) -> SimResult:
-    made = {
-        "pools": [pool()],
-        "workload": work(3000, 40.0),
-        "balancer": Balancer(policy=policy),
-        "telemetry": telemetry,
-    }
-    return simulate(Scenario(**{**made, **changes}))  # type: ignore[arg-type]
+    made = {"pools": [pool()], "workload": work(3000, 40.0), "balancer": Balancer(policy=policy)}
+    return simulate(Scenario(telemetry=telemetry, **{**made, **changes}))  # type: ignore[arg-type]
 
 
 def test_fresh_telemetry_needs_no_fallback() -> None:
