@@ -146,7 +146,7 @@ def test_what_fails_exits_with_1_or_2_and_changes_nothing(desk: Desk, arguments:
     assert done.returncode in {1, 2}
     told = json.loads(done.stdout)
     assert told.get("error") or told.get("state") == "FAILED"
-    assert desk.json("recommend", "show", "R-0001")["state"] == "PROPOSED"
+    assert desk.json("recommend", "show", "R-0001")["state"] == "READY"
     assert desk.json("verify")["events"] <= before + 1  # a refusal of a known recommendation may be on record
 
 
