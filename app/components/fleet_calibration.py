@@ -72,7 +72,8 @@ def _choose(found: Sequence[Row], top: Sequence[Any]) -> Row:
 
 
 def _version(row: Row) -> str:
-    return f"v{row['version']} {row['form']}, {row['quality']}, {age(parse_instant(row['fitted_at']))} ago"
+    """An instant, not an age: the browser answers with these words, which must not change meanwhile."""
+    return f"v{row['version']} {row['form']}, {row['quality']}, {str(row['fitted_at'])[:16].replace('T', ' ')} UTC"
 
 
 def _form() -> None:

@@ -183,6 +183,7 @@ def sweep(told: Row, across: str, *, joules: bool) -> go.Figure:
     at = {metric: col for col, (metric, _) in enumerate(panels, 1)}
     if joules:
         figure.update_yaxes(title=f"J per success, {_in_words(told)}", rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(automargin=True, title_standoff=6)
     figure.update_yaxes(title="within SLO", tickformat=".1%", row=1, col=at["slo_attainment"])
     figure.update_yaxes(title="TTFT P99, s", rangemode="tozero", row=1, col=at["p99_ttft_s"])
     _limit(figure, told["slo_target"], at["slo_attainment"], colors, horizontal=True)

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.components import fleet_jobs, links, shapes
 from app.components.access import read
-from app.components.format import age, count, duration, literal, parse_instant
+from app.components.format import count, duration, literal
 from app.reads import fleet as reads
 from warehouse.clock import iso, utcnow
 
@@ -187,7 +187,7 @@ def _source_words(told: Row) -> dict[str, str]:
     cdfs = {f"cdf:{c['cdf']}": f"lengths of {c['cdf']}, Poisson arrivals" for c in told["cdfs"]}
     return cdfs | {
         f"trace:{t['trace']}": f"trace {t['trace']}, {count(t['requests'])} requests over "
-        f"{duration(t['duration_s'])}, loaded {age(parse_instant(t['newest_at']))} ago"
+        f"{duration(t['duration_s'])}, loaded {str(t['newest_at'])[:10]}"
         for t in told["traces"]
     }
 

@@ -35,12 +35,32 @@ def choose(rows: Sequence[Row]) -> str:
 
 
 def _run_word(row: Row) -> str:
+    """An instant, not an age: the browser answers with these words, which must not change meanwhile."""
     low = ", LOW" if row["quality"] == "LOW" else ""
     sample = ", SAMPLE" if row["is_sample"] else ""
     return (
-        f"{age(row['finished_at'])} ago · {_NAMES[row['experiment']]} · {row['title']} · "
+        f"{row['finished_at']:%Y-%m-%d %H:%M} UTC · {_NAMES[row['experiment']]} · {row['title']} · "
         f"{row['evidence_class']}{low}{sample} · {row['id'][-6:]}"
     )
+
+
+def stored(rows: Sequence[Row]) -> None:
+    """All stored runs with their ages, each a link."""
+    with st.expander(f"Stored runs: {len(rows)}", key="f-stored", type="compact"):
+        cells = [
+            (
+                f"{age(r['finished_at'])} ago",
+                escape(_NAMES[r["experiment"]]),
+                f'<a href="?f-tab=whatif&f-run-id={escape(str(r["id"]))}" target="_self">{escape(r["title"])}</a>',
+                evidence_html(r["evidence_class"], r["quality"], word=True),
+                str(len(r["seeds"])),
+                escape(r["actor"]),
+                f'<span class="jb-id">{escape(r["scenario_sha256"][:12])}</span>',
+            )
+            for r in rows
+        ]
+        heads = ("age", "question", "run", "evidence", "seeds", "by", "scenario")
+        shapes.show(shapes.table_html(heads, cells, numeric=(0, 4)))
 
 
 def show(run_id: str) -> None:

@@ -173,6 +173,7 @@ def _change(pair: Row, unit: str) -> str:
     decimals = 2 if max(abs(value), half or 0.0) * factor < 0.1 else 1
     around = "" if half is None else f"\u00a0±{half * factor:.{decimals}f}"
     text = f"{value * factor:+,.{decimals}f}".replace("-", "−")
+    text = text if float(f"{value * factor:.{decimals}f}") else text[1:]
     return f"{text}{around}\u00a0{'pp' if unit == '%' else '%'}"
 
 
@@ -197,9 +198,9 @@ def _foot(told: Row, group: Row | None) -> str:
     words = f"{reads.words_of(told)}. Means over {n} seeds with 95 % intervals (Student's t); one seed has none."
     if group is not None:
         words += (
-            f" Differences are to {told['baseline'].replace('_', ' ')} on the same seeds; grey: the interval of the "
-            "difference does not exclude 0. They are wider than chance alone only in what seeds vary: not the error of "
-            "the power model, which “How sure is the ranking” asks about."
+            f" Differences are to {told['baseline'].replace('_', ' ')} on the same seeds; grey: the interval does not "
+            "exclude 0. Intervals hold for other requests, not for the error of the power model: ask “How sure is the "
+            "ranking” for that."
         )
     return f'<span class="jb-small jb-muted">{escape(words)}</span>'
 

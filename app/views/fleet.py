@@ -44,7 +44,9 @@ def what_if() -> None:
         )
         chrome.load_sample_button()
         return
-    fleet_results.show(fleet_results.choose(rows))
+    run_id = fleet_results.choose(rows)
+    fleet_results.stored(rows)
+    fleet_results.show(run_id)
 
 
 def show() -> None:
