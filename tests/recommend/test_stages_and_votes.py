@@ -264,3 +264,14 @@ def test_what_every_target_refused_is_over_and_what_one_holds_is_not() -> None:
     for target in held.targets:
         held.undo(target)
     assert held.state.state is State.ROLLED_BACK
+
+
+def test_no_stage_moves_more_of_the_traffic_at_once_than_its_policy_allows() -> None:
+    """The settings are checked with their file; content that was frozen under others is checked here again."""
+    story = canary(max_step=0.5)
+    story.judge("PASS", stage="canary")
+    assert "full moves 90% of the traffic at once, and at most 50% may move" in refused(lambda: story.send("promote"))
+    whole = Story(max_step=0.5)
+    whole.shadow()
+    whole.judge("PASS")
+    assert "full moves 100% of the traffic at once" in refused(lambda: whole.approve("bob"))
