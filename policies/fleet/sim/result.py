@@ -42,6 +42,7 @@ class SimResult:
     requests: RequestLog | None  # None where only aggregates were kept
     policy: str
     seed: int
+    classes: tuple[str, ...]  # labels of the classes of requests
     intensity_version: str | None
 
     # Counts
@@ -157,7 +158,7 @@ class SimResult:
         """Mean share of slots that were taken, over the time that instances had a model."""
         slots = self.memory["deployments"]["slots"][self.memory["instances"]["deployment"]]
         loaded = self._accounts["time_s"][:, : Mode.WARMING].sum(axis=1)
-        return float(self.memory["instances"]["running_s"].sum() / max(float((slots * loaded).sum()), 1e-300))
+        return _ratio(self.memory["instances"]["running_s"].sum(), (slots * loaded).sum())
 
     @property
     def mean_power_w(self) -> float:
@@ -241,6 +242,8 @@ class SimResult:
         """Figures of each pool, plain values with units in their names."""
         columns, found = self.per_instance, []
         slots = self.memory["deployments"]["slots"][self.memory["instances"]["deployment"]]
+        running_s = self.memory["instances"]["running_s"]
+        loaded_s = self._accounts["time_s"][:, : Mode.WARMING].sum(axis=1)
         for name in self.plan.names:
             mine = columns["pool"] == name
             completed, energy_j = int(columns["completed"][mine].sum()), float(columns["energy_j"][mine].sum())
@@ -255,16 +258,16 @@ class SimResult:
                     "mean_power_w": float(columns["mean_power_w"][mine].sum()),
                     "j_per_success": energy_j / completed if completed else math.nan,
                     "carbon_g": float(columns["carbon_g"][mine].sum()),
-                    "concurrency": float(np.nanmean(columns["concurrency"][mine])) if mine.any() else math.nan,
-                    "utilization": float(np.nanmean(columns["concurrency"][mine] / slots[mine])),
+                    "concurrency": _ratio(running_s[mine].sum(), loaded_s[mine].sum()),
+                    "utilization": _ratio(running_s[mine].sum(), (loaded_s * slots)[mine].sum()),
                     "p99_ttft_s": self.percentile("ttft_s", 99, name),
                     "p99_e2e_s": self.percentile("e2e_s", 99, name),
                 }
             )
         return found
 
-    def per_class(self, labels: tuple[str, ...]) -> list[dict[str, Any]]:
-        """Offered, completed and rejected by class of requests; `labels` are those of the routing."""
+    def per_class(self, labels: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
+        """Completed and rejected, with reasons, by class of requests that occurred; `labels` in place of the router's."""
         return [
             {
                 "class": label,
@@ -272,7 +275,7 @@ class SimResult:
                 "rejected": int(row[SUCCESS + 1 :].sum()),
                 "rejections": {s.name.lower(): int(row[s]) for s in Status if s > SUCCESS and row[s]},
             }
-            for label, row in zip(labels, self._tally, strict=True)
+            for label, row in zip(labels or self.classes, self._tally, strict=True)
             if row.any()
         ]
 
@@ -348,6 +351,10 @@ class SimResult:
     @property
     def _counters(self) -> Any:
         return self.memory.record
+
+
+def _ratio(a: float, b: float) -> float:
+    return float(a / b) if b > 0 else math.nan
 
 
 def _from_bins(counts: NDArray[np.int64], q: float) -> float:

@@ -104,6 +104,11 @@ def enforceable(routed: Routed, pools: Sequence[str]) -> Routed:
             f"the eligible matrix has shape {routed.eligible.shape} and type {routed.eligible.dtype}.",
             fix=f"give booleans of shape (classes, {len(pools)})",
         )
+    if len(routed.classes) != len(routed.eligible):
+        raise FleetError(
+            f"{len(routed.classes)} classes are named and the eligible matrix has {len(routed.eligible)} rows.",
+            fix="name every class",
+        )
     occurring = np.unique(routed.kind)
     if occurring.min() < 0 or occurring.max() >= len(routed.eligible):
         raise FleetError(

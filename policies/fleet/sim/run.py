@@ -119,6 +119,7 @@ class _Run:
         self.plan = Plan(scenario.pools)
         routed = scenario.routed or scenario.routing.apply(workload, self.plan.names)
         enforceable(routed, self.plan.names)
+        self.classes = routed.classes
         largest = int(workload.session.max()) + 1 if len(workload.session) and scenario.routing.affinity else 0
         self.memory = memory(
             self.plan,
@@ -182,6 +183,7 @@ class _Run:
             requests=_log(self.memory, workload) if workload is not None and scenario.keep_requests else None,
             policy=scenario.balancer.policy,
             seed=scenario.seed,
+            classes=self.classes,
             intensity_version=scenario.intensity.version if scenario.intensity else None,
         )
         assert result.conserved, f"requests or joules were lost: {result.summary()}"

@@ -81,6 +81,8 @@ def test_empty_and_loaded_idle_instances_are_different_states() -> None:
     told = simulate(Scenario(pools=[pool(instances=4, parked=3)], workload=requests((0, 10, 10)), horizon_s=50.0))
     assert told.energy_by_state_j["empty"] == pytest.approx(3 * 80 * 50)
     assert told.per_instance["completed"].tolist() == [0, 0, 0, 1]
+    whole = simulate(Scenario(pools=[pool(parked=4), pool(name="b")], workload=requests((0, 10, 10)))).per_pool()
+    assert math.isnan(whole[0]["utilization"]) and whole[1]["utilization"] > 0
 
 
 def test_empty_instances_of_a_profile_that_does_not_know_their_power_are_refused() -> None:

@@ -143,13 +143,12 @@ def test_model_tenant_and_length_rules_intersect() -> None:
         tenants={"t": ["a", "b"], "u": ["b"]},
         lengths=[(200, ["a", "b"]), (1000, ["b"])],
     )
-    routed = rules.apply(made, ["a", "b"])
     told = simulate(Scenario(pools=[pool(name="a"), pool(name="b")], workload=made, routing=rules))
     log = told.requests
     assert log is not None
     assert (log.status[made.model == -1] == 2).all()  # no_eligible_backend: the rule does not name it
     assert not (log.pool == 0).any() or (made.tokens[log.pool == 0] <= 200).all()
-    assert told.per_class(routed.classes)[0]["class"] == "m t <=1000 tokens"
+    assert told.per_class()[0]["class"] == "m t <=1000 tokens"
 
 
 def test_a_session_stays_on_its_instance_and_its_prefix_is_not_prefilled_again() -> None:
