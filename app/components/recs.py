@@ -66,10 +66,10 @@ def event_text(kind: str, body: Mapping[str, Any]) -> str:
     if kind in _OTHER:
         return _OTHER[kind]
     if kind in _COMMANDS:
-        reason = f": {body['reason']}" if body.get("reason") else ""
-        return f"{_COMMANDS[kind]}{reason}"
+        why = body.get("reason")
+        return f"{_COMMANDS[kind]}: {why}" if why else _COMMANDS[kind]
     words = _WORDS.get(kind.partition(".")[2], kind.replace(".", " ").replace("_", " "))
-    who = "this desk" if body.get("by") == "desk" else body.get("target") or "a target"
+    who = "this desk" if body.get("by") == "desk" else str(body.get("target") or "a target")
     text = words.format(target=who) + _particulars(kind, body)
     reason = body.get("reason")
     return f"{text}: {reason}" if reason else text

@@ -99,7 +99,7 @@ def harm_rows(report: Mapping[str, Any] | None) -> list[Sequence[str]]:
     if report is None:
         unknown = '<span class="jb-small jb-muted">not known without outcomes of both</span>'
         return [(name, MISSING, MISSING, MISSING, unknown, "") for name in ("success rate", "P95 latency")]
-    found = []
+    found: list[Sequence[str]] = []
     for row in gate.rows(report["checks"]):
         if row.name in (gate.NAMES["success"], gate.NAMES["p95"]):
             span = f"{gate.told(row.low, row.unit)} … {gate.told(row.high, row.unit)}"

@@ -24,7 +24,6 @@ CHANGES = (
     "sample.removed",
 )
 DENIED = ("command.denied", "recommendation.refused")
-SHOWN = ("all", "changes", "denied")
 ACTUAL = ("recommendation.actuated", "recommendation.rolled_back")
 LOOKS = {
     "succeeded": "ok",

@@ -15,7 +15,7 @@ from app.components.recs import event_text
 from app.reads import audit
 
 PAGE = 50
-_WORDS = {"all": "Everything", "changes": "Carried out", "denied": "Denied"}
+_SHOWN = {"Everything": "all", "Carried out": "changes", "Denied": "denied"}
 _EVERY = "all"
 
 
@@ -24,11 +24,10 @@ def filters() -> dict[str, Any]:
     with st.container(horizontal=True, vertical_alignment="bottom", key="audit-filters"):
         shown = st.segmented_control(
             "Show",
-            list(audit.SHOWN),
-            default="all",
+            list(_SHOWN),
+            default="Everything",
             required=True,
-            format_func=_WORDS.__getitem__,
-            key="audit-shown",
+            key="shown",
             bind="query-params",
             on_change=_newest,
         )
@@ -47,7 +46,7 @@ def filters() -> dict[str, Any]:
         role = st.selectbox("Role", [_EVERY, *known.roles], key="audit-role", on_change=_newest, width=130)
         source = st.selectbox("Address", [_EVERY, *known.sources], key="audit-source", on_change=_newest, width=140)
     return {
-        "shown": shown or "all",
+        "shown": _SHOWN[shown or "Everything"],
         "kinds": tuple(kinds),
         "subject": (subject or "").strip(),
         "actor": (actor or "").strip(),

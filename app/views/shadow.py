@@ -158,6 +158,10 @@ def _open(request_id: str) -> None:
     st.query_params["request"] = request_id.strip()
 
 
+def _close() -> None:
+    st.query_params.pop("request", None)
+
+
 @guarded
 def detail(name: str, told: dict[str, Any]) -> None:
     asked = next((p for p in told["policies"] if p["name"] == name), None)
@@ -208,7 +212,7 @@ def show() -> None:
     wanted = st.query_params.get("request")
     if wanted:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.button("Close the request", key="close-request", on_click=lambda: st.query_params.pop("request", None))
+            st.button("Close the request", key="close-request", on_click=_close)
         with in_words():
             shadow_request.section(wanted)
     detail(chosen, told)

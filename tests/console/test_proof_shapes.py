@@ -335,8 +335,8 @@ def test_a_saving_that_cannot_be_told_says_why() -> None:
 
 
 def test_the_matrix_marks_agreement_by_a_tick_and_tells_counts() -> None:
-    cells = [{"incumbent": "a", "chosen": "b", "n": 90}, {"incumbent": "b", "chosen": "b", "n": 10},
-             {"incumbent": "a", "chosen": None, "n": 1}]  # fmt: skip
+    counted = (("a", "b", 90), ("b", "b", 10), ("a", None, 1))
+    cells: list[dict[str, Any]] = [{"incumbent": i, "chosen": c, "n": n} for i, c, n in counted]
     told = shadow_matrix.matrix_html({"matrix": cells, "n": 101})
     assert told.count("✓ 10") == 1
     assert ">90<" in told
