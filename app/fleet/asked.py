@@ -11,7 +11,9 @@ from app.errors import BadRequest
 if TYPE_CHECKING:
     from app.operations.fleet import ScenarioParams
 
-_POOL = re.compile(r"(?:(?P<name>[^=:]+)=)?(?P<profile>[^=]+?):(?P<instances>-?\d+)(?::(?P<zone>[^:=]+))?")
+_POOL = re.compile(
+    r"(?:(?P<name>[^=:]+)=)?(?P<profile>calibration:[0-9a-f]{8,64}|[^=:]+):(?P<instances>-?\d+)(?::(?P<zone>[^:=]+))?"
+)
 _WORKLOAD = ("trace", "cdf", "requests_per_s", "requests", "duration_s", "scale", "prompt_tokens", "output_tokens",
              "output_share", "block_s", "from_s")  # fmt: skip
 _SOURCES = ("trace", "cdf", "lengths", "prompt_tokens", "output_tokens")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,13 @@ from app.cli import main
 from app.desk import Desk, local_operator, open_desk
 from app.errors import AppError, Conflict
 from app.fleet import runs as fleet_runs
-from app.operations import call
+from app.fleet.asked import scenario_of
+from app.operations import Actor, call
+from app.operations.fleet import ScenarioParams
 from app.replay.progress import Progress
 from app.settings import load_settings
+from warehouse.loads import load
+from warehouse.tables import frame
 
 OPERATOR = local_operator("cli")
 Cli = Callable[..., Any]
@@ -247,9 +253,78 @@ def test_a_run_whose_storing_fails_leaves_nothing(desk: Desk, monkeypatch: pytes
     assert desk.warehouse.scalar("SELECT count(*) FROM core.fleet_metric") == 0
 
 
-def test_a_reader_may_read_and_runs_nothing(desk: Desk) -> None:
-    from app.operations import Actor
+def windows(desk: Desk, batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)) -> None:
+    """Measured windows of one instance, two at each batch, on known curves."""
+    start = datetime(2026, 11, 1)
+    rows = [
+        {
+            "observation_id": f"w{i}-{n}", "provider": "local", "hardware_model": "H100", "hardware_count": 4,
+            "logical_model": "acme/big-70b", "runtime": "vllm", "runtime_version": "0.20.0", "config_version": "tp4",
+            "window_start_at": start + timedelta(minutes=5 * n + i),
+            "window_end_at": start + timedelta(minutes=5 * n + i + 1), "concurrency": float(n),
+            "energy_gross_j": 60 * (600 + 300 * math.log2(n + 1)), "output_tokens": round(60_000 * n / (10 + 0.2 * n)),
+            "evidence_class": "measured", "method": "counter", "quality": "HIGH", "workload": "organic",
+        }
+        for n in batches
+        for i in (0, 1)
+    ]  # fmt: skip
+    with desk.warehouse.transaction() as tx:
+        table = "core.energy_observation"
+        load(tx, table, frame(table, rows), source_id="file:w", run_id="r", known_from=start + timedelta(days=1))
 
+
+def test_calibrations_are_fitted_once_told_with_their_windows_and_serve_a_pool(desk: Desk) -> None:
+    windows(desk)
+    told = call(desk, "fleet.calibrate", {"form": "table"}, OPERATOR)
+    assert (told["stored"], told["left_out"], told["windows"]) == (2, [], 14)
+    assert call(desk, "fleet.calibrate", {"form": "table"}, OPERATOR)["stored"] == 0, "the same fit is kept once"
+    linear = call(desk, "fleet.calibrate", {"form": "linear", "quantity": "throughput"}, OPERATOR)
+    assert linear["calibrations"][0]["new"] is True
+    listed = call(desk, "fleet.calibrations", {"quantity": "power"}, OPERATOR)["calibrations"]
+    assert [c["evidence_class"] for c in listed] == ["calibrated"]
+    assert "band" not in listed[0]
+    (one,) = call(desk, "fleet.calibrations", {"id": listed[0]["calibration_id"][:12]}, OPERATOR)["calibrations"]
+    assert len(one["points"]) == 14
+    assert {p["observed"] for p in one["points"]} >= {600 + 300 * math.log2(2)}
+    assert one["band"][0]["concurrency"] == 1.0
+    pool = {
+        "name": "ours", "profile": f"calibration:{one['calibration_id']}", "instances": 2, "idle_loaded_w": 500.0,
+        "declared": {"calibration_ctx": 1024, "chunk_tokens": 1024, "kv_blocks": 65536, "block_tokens": 16,
+                     "max_slots": 512, "usd_per_hour": 4.0},
+    }  # fmt: skip
+    asked = {"scenario": {"pools": [pool]}, "trace": "t", "seeds": [0]}
+    report = call(desk, "fleet.simulate", asked, OPERATOR)
+    assert report["evidence_class"] == "calibrated"
+    assert report["cases"][0]["add_up"]
+    pool["extrapolate"] = True
+    assert "extrapolated outside 1 to 64" in call(desk, "fleet.simulate", asked, OPERATOR)["notes"][0]
+    text = call(desk, "fleet.profiles", {}, OPERATOR)["profiles"][-1]
+    assert text["ask_for"] == f"calibration:{one['calibration_id']}"
+
+
+def test_too_few_windows_are_no_calibration_and_say_why(desk: Desk) -> None:
+    windows(desk, batches=(1, 2))
+    told = call(desk, "fleet.calibrate", {}, OPERATOR)
+    assert (told["calibrations"], told["stored"]) == ([], 0)
+    assert {x["quantity"] for x in told["left_out"]} == {"power", "throughput"}
+    assert "4 windows with power at 2 levels" in told["left_out"][0]["why"]
+
+
+@pytest.mark.parametrize(
+    ("text", "pool"),
+    [
+        ("H100:2", {"name": "H100", "profile": "H100", "instances": 2}),
+        ("a=H100-80GB:2:GB", {"name": "a", "profile": "H100-80GB", "instances": 2, "zone": "GB"}),
+        ("calibration:12345678:4", {"name": "calibration:12345678", "profile": "calibration:12345678", "instances": 4}),
+        ("s=B200x8-context-study@8192:1", {"name": "s", "profile": "B200x8-context-study@8192", "instances": 1}),
+    ],
+)
+def test_a_pool_in_short(text: str, pool: dict[str, Any]) -> None:
+    asked = scenario_of(ScenarioParams(pool=[text], trace="t"))
+    assert asked["pools"] == [pool]
+
+
+def test_a_reader_may_read_and_runs_nothing(desk: Desk) -> None:
     reader = Actor("r", "reader", "api", frozenset({"read"}))
     assert call(desk, "fleet.profiles", {}, reader)["profiles"]
     for name in ("simulate", "compare", "size", "flex", "sensitivity", "calibrate", "cancel"):

@@ -81,7 +81,7 @@ class Figure:
         return dict(self.__dict__)
 
 
-def run_figures(result: SimResult, found: Resolved, labels: tuple[str, ...], capacity_per_s: float) -> Run:
+def run_figures(result: SimResult, found: Resolved, capacity_per_s: float) -> Run:
     """What a run came to. The seconds of a run are those of the simulated fleet."""
     told = result.summary()
     energy = result.energy_j
@@ -105,7 +105,7 @@ def run_figures(result: SimResult, found: Resolved, labels: tuple[str, ...], cap
         ended=result.ended.name.lower(),
         figures=figures,
         pools=_pools(result),
-        classes=result.per_class(labels),
+        classes=result.per_class(),
         rejections=result.rejections,
     )
 

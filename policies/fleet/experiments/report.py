@@ -47,7 +47,7 @@ def head(experiment: str, found: Resolved, notes: Sequence[str] = ()) -> dict[st
         },
         "units": dict(UNITS),
         "versions": {name: metadata.version(name) for name in _PACKAGES},
-        "notes": [*notes, *_seed_notes(found)],
+        "notes": [*notes, *_extrapolated(found), *_seed_notes(found)],
     }
 
 
@@ -55,6 +55,18 @@ def carbon_class(found: Resolved) -> str | None:
     """Of the grams: the weaker of joules and intensity; None where nothing is known."""
     intensity = found.zones.evidence_class
     return None if intensity is None else grams_class(found.evidence_class, intensity).value
+
+
+def _extrapolated(found: Resolved) -> list[str]:
+    """Pools that may run outside the range that their power model was taken from, with that range."""
+    told = []
+    for spec in found.scenario.pools:
+        power = found.profiles[spec.name].power
+        if spec.extrapolate and (power.concurrency_min is not None or power.concurrency_max is not None):
+            low, high = power.concurrency_min or 1, power.concurrency_max
+            most = "any number of" if high is None else f"{high:g}"
+            told.append(f"power of pool {spec.name} is extrapolated outside {low:g} to {most} requests at once")
+    return told
 
 
 def _seed_notes(found: Resolved) -> list[str]:

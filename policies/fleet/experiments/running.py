@@ -42,8 +42,7 @@ def run_all(jobs: Sequence[tuple[K, Scenario, Resolved]], step: Step, stage: str
 
     def work(scenario: Scenario, found: Resolved) -> Run:
         watch(0)
-        assert scenario.routed is not None  # `Resolved.sim` always routes
-        return run_figures(simulate(scenario, watch), found, scenario.routed.classes, capacity_per_s(found, scenario))
+        return run_figures(simulate(scenario, watch), found, capacity_per_s(found, scenario))
 
     found: dict[int, Run] = {}
     step(stage, 0, len(jobs))
