@@ -47,7 +47,7 @@ def head(experiment: str, found: Resolved, notes: Sequence[str] = ()) -> dict[st
         },
         "units": dict(UNITS),
         "versions": {name: metadata.version(name) for name in _PACKAGES},
-        "notes": [*notes, *_extrapolated(found), *_seed_notes(found)],
+        "notes": [*notes, *_extrapolated(found), *_request_notes(found)],
     }
 
 
@@ -69,8 +69,11 @@ def _extrapolated(found: Resolved) -> list[str]:
     return told
 
 
-def _seed_notes(found: Resolved) -> list[str]:
+def _request_notes(found: Resolved) -> list[str]:
     told = found.scenario
+    if found.source.cdf is not None:
+        share = told.workload.output_share
+        return [f"the distribution tells total tokens; {1 - share:.0%} of each are assumed to be prompt"]
     if len(told.seeds) > 1 and not found.source.varies:
         return ["the requests are the recorded ones under every seed: intervals hold for what else is random, "
                 "not for other requests; give block_s to draw blocks of the trace"]  # fmt: skip
