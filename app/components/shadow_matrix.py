@@ -80,25 +80,25 @@ def worth_table(worth: Mapping[str, Mapping[str, Any]], harm: Sequence[Sequence[
             if change is None
             else delta_html(percent(change, signed=True), change=change, better=-1)
         )
+        levels = f"{quantity(told['incumbent'], unit)} → {quantity(told['expected'], unit)}"
         rows.append(
             (
                 f'<span class="jb-nowrap">{words}</span>',
-                quantity(told["incumbent"], unit),
-                quantity(told["expected"], unit),
+                levels if told["expected"] is not None else MISSING,
                 shown,
                 evidence_html(told["evidence_class"], word=True),
                 f"{count(told['n'])} of {count(told['of'])}",
             )
         )
-    heads = ("", "served", "chosen", "difference", "evidence", "requests")
-    return table_html(heads, [*rows, *harm], numeric=(1, 2, 3, 5))
+    heads = ("", "served → chosen", "difference", "evidence", "requests")
+    return table_html(heads, [*rows, *harm], numeric=(1, 2, 4))
 
 
 def harm_rows(report: Mapping[str, Any] | None) -> list[Sequence[str]]:
     """Success and latency as the gate found them: a shadow alone knows neither."""
     if report is None:
         unknown = '<span class="jb-small jb-muted">not known without outcomes of both</span>'
-        return [(name, MISSING, MISSING, MISSING, unknown, "") for name in ("success rate", "P95 latency")]
+        return [(name, MISSING, MISSING, unknown, "") for name in ("success rate", "P95 latency")]
     found: list[Sequence[str]] = []
     for row in gate.rows(report["checks"]):
         if row.name in (gate.NAMES["success"], gate.NAMES["p95"]):
@@ -107,7 +107,6 @@ def harm_rows(report: Mapping[str, Any] | None) -> list[Sequence[str]]:
             found.append(
                 (
                     row.name.partition(",")[0],
-                    MISSING,
                     MISSING,
                     f"{gate.told(row.estimate, row.unit)}<br><span class='jb-small jb-muted'>{span}</span>",
                     f'<span class="jb-small jb-muted">{escape(kind)}, the gate</span>',
@@ -124,10 +123,10 @@ def differences_table(rows: Sequence[Mapping[str, Any]], worth: Mapping[str, Map
         pair = f"{d['incumbent'] or 'unknown'} → {d['chosen']}"
         body.append(
             (
-                f'<span class="jb-id">{escape(pair)}</span>',
+                f'<span class="jb-id jb-nowrap">{escape(pair)}</span>',
                 escape(d["category"]),
                 str(d["tier"]),
-                escape(d["size_band"]),
+                f'<span class="jb-nowrap">{escape(d["size_band"])}</span>',
                 count(d["n"]),
                 quantity(d["incumbent_energy_j"], "J"),
                 quantity(d["expected_energy_j"], "J"),
@@ -146,5 +145,4 @@ def _change(row: Mapping[str, Any], name: str) -> str:
     served, chosen = row[f"incumbent_{name}"], row[f"expected_{name}"]
     if not served or chosen is None:
         return MISSING
-    change = float(chosen) / float(served) - 1
-    return delta_html(percent(change, signed=True), change=change, better=-1)
+    return percent(float(chosen) / float(served) - 1, signed=True)

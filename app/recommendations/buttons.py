@@ -128,7 +128,8 @@ def _shadowed(state: RecState) -> str:
         void.append("its verdict")
     if state.approvals:
         void.append(f"{len(state.approvals)} approval(s)")
-    lost = f" {' and '.join(void).capitalize()} no longer count." if void else ""
+    verb = "counts" if void == ["its verdict"] else "count"
+    lost = f" {' and '.join(void).capitalize()} no longer {verb}." if void else ""
     alone = "" if state.governance.self_approval else " Whoever sets the margins cannot approve the result."
     return f"{begun}; nothing is routed differently.{lost}{alone}"
 

@@ -187,7 +187,7 @@ def detail(name: str, told: dict[str, Any]) -> None:
             f'<span class="jb-small jb-muted">decided {escape(age(found.newest))} ago '
             f"({escape(instant(found.newest))}), each from the snapshot of the request's own instant</span>"
         )
-        left, right = st.columns([1, 1], gap="large")
+        left, right = st.columns([2, 3], gap="large")
         with left:
             agreement(found)
         with right:
