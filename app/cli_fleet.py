@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +12,12 @@ from app import cli_print as out
 from app.client import Client
 from app.errors import BadRequest
 from app.fleet import printing
-from app.operations.plain import plain
+from app.fleet.files import read_scenario
 from app.replay.watching import watched
 from app.settings import load_settings
 from warehouse.ids import canonical_json
 
 fleet = typer.Typer(help="Fleet: power models, simulation and load-balancing policies.", no_args_is_help=True)
-_MOST_BYTES = 8 * 2**20
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 File = Annotated[Path | None, typer.Option("--scenario", help="Scenario, .json or .toml; other options go over it.")]
@@ -70,30 +67,6 @@ def _watch(name: str, params: dict[str, Any], as_json: bool) -> dict[str, Any]:
     """Run a long operation with a bar on stderr; Ctrl+C cancels it and nothing of it is kept."""
     with Client(load_settings()) as client:
         return watched(client, name, params, show=not as_json and sys.stderr.isatty())
-
-
-def read_scenario(path: Path | None) -> dict[str, Any]:
-    """The document in a scenario file. Raises BadRequest, naming the file and the place."""
-    if path is None:
-        return {}
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise BadRequest(
-                f"{path.name} has more than {_MOST_BYTES} bytes.", fix="name traces instead of writing them"
-            )
-        text = path.read_text(encoding="utf-8")
-        told = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
-    except OSError as error:
-        raise BadRequest(f"{path} cannot be read: {error.strerror}.", fix="name a file that is there") from error
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"{path.name} is no UTF-8 text.", fix="save it as UTF-8") from error
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
-        kind = "TOML" if path.suffix.lower() == ".toml" else "JSON"
-        raise BadRequest(f"{path.name} is no valid {kind}: {error}.", fix="correct that place") from error
-    if not isinstance(told, dict):
-        raise BadRequest(f"{path.name} is no scenario.", fix="write an object with pools and workload")
-    found: dict[str, Any] = plain(told)
-    return found
 
 
 def _params(scenario: Path | None, **given: Any) -> dict[str, Any]:

@@ -17,10 +17,13 @@ from app.desk import Desk, local_operator, open_desk
 from app.errors import AppError, Conflict
 from app.fleet import runs as fleet_runs
 from app.fleet.asked import scenario_of
+from app.fleet.sample import sample_fleet
 from app.operations import Actor, call
 from app.operations.fleet import ScenarioParams
+from app.operations.sampling import _delete
 from app.replay.progress import Progress
 from app.settings import load_settings
+from ingest.sample.trace import TRACE
 from warehouse.loads import load
 from warehouse.tables import frame
 
@@ -28,7 +31,7 @@ OPERATOR = local_operator("cli")
 Cli = Callable[..., Any]
 POOLS = ("--pool", "h100=H100-80GB:2:GB", "--pool", "a100=A100-80GB:2:FR")
 FAST = (*POOLS, "--trace", "t", "--seed", "0")
-CDF = {"cdf": [[256, 0.1], [1024, 0.55], [4096, 0.95], [8000, 1.0]], "source": "made up"}
+CDF: dict[str, Any] = {"cdf": [[256, 0.1], [1024, 0.55], [4096, 0.95], [8000, 1.0]], "source": "made up"}
 
 
 @pytest.fixture(scope="module")
@@ -322,6 +325,21 @@ def test_too_few_windows_are_no_calibration_and_say_why(desk: Desk) -> None:
 def test_a_pool_in_short(text: str, pool: dict[str, Any]) -> None:
     asked = scenario_of(ScenarioParams(pool=[text], trace="t"))
     assert asked["pools"] == [pool]
+
+
+def test_the_sample_comes_with_experiments_that_go_with_it(desk: Desk) -> None:
+    knots = [{"cdf": TRACE, "tokens": t, "share": share} for t, share in CDF["cdf"]]
+    with desk.warehouse.transaction() as tx:
+        table = "core.length_cdf"
+        load(tx, table, frame(table, knots), source_id="sample:lengths", run_id="r", known_from=datetime(2026, 11, 1))
+    sample_fleet(desk, OPERATOR)
+    found = call(desk, "fleet.runs", {}, OPERATOR)["runs"]
+    assert [(r["experiment"], r["is_sample"]) for r in found] == [("flex", True), ("size", True)]
+    report = call(desk, "fleet.report", {"experiment": "size"}, OPERATOR)
+    assert [row["instances"] for row in report["sizes"]] == sorted(row["instances"] for row in report["sizes"])
+    with desk.warehouse.transaction() as tx:
+        _delete(tx)
+    assert call(desk, "fleet.runs", {}, OPERATOR)["runs"] == []
 
 
 def test_a_reader_may_read_and_runs_nothing(desk: Desk) -> None:
