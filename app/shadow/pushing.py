@@ -18,7 +18,7 @@ from warehouse.runs import SourceRow, register_source
 if TYPE_CHECKING:
     from app.desk import Desk
 
-SHOWN_REFUSALS = 100
+SHOWN_REFUSALS, NAMED = 100, 10
 
 
 def source_of(kind_name: str, actor: Actor, source: str | None) -> str:
@@ -41,10 +41,11 @@ def push(desk: Desk, actor: Actor, kind_name: str, rows: Sequence[Any], source: 
     outcome = refresh(desk.warehouse, found, source_id, lambda: payload, trigger="import")
     refused = refusals(desk, outcome.run_id)
     if outcome.state == "FAILED":
+        named = "; ".join(f"{r['key'] or 'row ' + str(r['row_no'])}: {r['reason']}" for r in refused[:NAMED])
+        more = f" (and {len(refused) - NAMED} more)" if len(refused) > NAMED else ""
         raise BadRequest(
-            outcome.error or "nothing could be read",
-            fix=outcome.fix or "correct the named fields and send again",
-            errors=[{"field": r["field"] or "", "what": f"{r['key'] or r['row_no']}: {r['reason']}"} for r in refused],
+            f"Every row was refused. {named}{more}" if refused else outcome.error or "Nothing could be read.",
+            fix="correct the named fields and send again" if refused else outcome.fix or "send a list of rows",
         )
     told = {k: v for k, v in asdict(outcome).items() if k.startswith("rows_")}
     return {"source_id": source_id, "run_id": outcome.run_id, "state": outcome.state, **told, "refused": refused,

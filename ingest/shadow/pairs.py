@@ -93,11 +93,7 @@ def _checks(latest: datetime) -> list[Check]:
         ("category", f"is none of {', '.join(CATEGORIES)}", ~pl.col("category").is_in([*CATEGORIES, UNKNOWN])),
         ("size_band", f"is none of {', '.join(size_bands())}", ~pl.col("size_band").is_in([*size_bands(), UNKNOWN])),
         ("first_arm", f"is none of {', '.join(ARMS)}", ~pl.col("first_arm").is_in(ARMS)),
-        (
-            "carbon_evidence_class",
-            f"is none of {', '.join(_CLASSES)}",
-            ~pl.col("carbon_evidence_class").is_in(_CLASSES),
-        ),
+        *((n, f"is none of {', '.join(_CLASSES)}", ~pl.col(n).is_in(_CLASSES)) for n in _NAMES[-2:]),
         ("violation", "is longer than 2000 characters", pl.col("violation").str.len_chars() > 2000),
     ]
     for name, high in _FIGURES.items():
