@@ -25,6 +25,7 @@ KEYS = ("f-quantity", "f-cal")
 
 
 def show() -> None:
+    fleet_jobs.news()
     found = read(reads.calibrations)
     top = st.columns([3.2, 1.2, 2.4, 1.2], vertical_alignment="bottom")
     with top[3], st.popover("Calibrate…", key="f-calibrate", width="stretch"):

@@ -84,6 +84,8 @@ def show(operations: tuple[str, ...]) -> None:
     last = job()
     if last is None:
         return
+    if _unseen() is not None:
+        st.rerun()  # it ended while this page was being drawn, after `news` was asked: nothing else would say so
     if last.alive:
         st.fragment(_progress, run_every=_EVERY_S, key="fleet-progress")()
     elif last.error is not None and last.operation in operations:
@@ -92,11 +94,16 @@ def show(operations: tuple[str, ...]) -> None:
 
 def news() -> Job | None:
     """The job that ended well since this session looked last, once."""
-    last = job()
-    if last is None or last.alive or last.answer is None or st.session_state.get(SEEN) == last.task:
-        return None
-    st.session_state[SEEN] = last.task
+    last = _unseen()
+    if last is not None:
+        st.session_state[SEEN] = last.task
     return last
+
+
+def _unseen() -> Job | None:
+    last = job()
+    ended = last is not None and not last.alive and last.answer is not None
+    return last if ended and last is not None and st.session_state.get(SEEN) != last.task else None
 
 
 @guarded
