@@ -28,6 +28,7 @@ from policies.kernels import part
 RANDOM, ROUND_ROBIN, LEAST_LOADED = int(Balance.RANDOM), int(Balance.ROUND_ROBIN), int(Balance.LEAST_LOADED)
 SPILLOVER, POWER_OF_TWO, PACK = int(Balance.SPILLOVER), int(Balance.POWER_OF_TWO), int(Balance.PACK)
 STATIC, CARBON_AWARE = int(Balance.STATIC), int(Balance.CARBON_AWARE)
+TRIES = 4
 STALE_TELEMETRY, STALE_CARBON, SLO_UNREACHABLE = -1, -2, -3  # no choice, and why
 
 
@@ -127,7 +128,9 @@ def _spillover(s: Any, m: int) -> int:
 def fullest(s: Any, p: int, below: int) -> int:
     """The most loaded instance of pool p that has fewer than `below` requests and a free slot; -1: none."""
     pool = pool_of(s, p)
-    for bucket in range(min(below, pool.buckets) - 1, pool.least - 1, -1):
+    while pool.most > pool.least and bucket_of(s, pool.bucket_at + pool.most).head < 0:
+        pool.most -= 1
+    for bucket in range(min(below - 1, pool.most), pool.least - 1, -1):
         i = bucket_of(s, pool.bucket_at + bucket).head
         if i >= 0 and bucket < deployment_of(s, instance(s, i).deployment).slots:
             return int(i)
@@ -150,9 +153,9 @@ def _pack(s: Any, m: int) -> int:
 def aware(s: Any, policy: int, m: int, row: int, now: float) -> int:
     """The least expected marginal joules (grams, for the carbon-aware policy) per successful request.
 
-    Per pool two instances are compared, the least loaded one and the fullest with room: the joules that one more
-    request costs first rise with concurrency and then fall, so the least stands at an end. Within hysteresis and
-    dwell the class stays with its pool.
+    Per pool two instances are compared, the least loaded one and the fullest that keeps the limits: the joules that one
+    more request costs first rise with concurrency and then fall, so the least stands at an end. Within hysteresis
+    and dwell the class stays with its pool.
     """
     it = request(s, row)
     kind = class_of(s, it.kind)
@@ -202,12 +205,27 @@ def _candidate(s: Any, p: int, row: int, now: float) -> tuple[int, float]:
     """The cheaper of two instances of pool p, and its expected joules; infinite where neither may serve."""
     low = head(s, p)
     cost = expected_j(s, low, row, now)
-    high = fullest(s, p, deployment_of(s, instance(s, low).deployment).tpot_slots)
-    if high >= 0 and high != low:
+    below = _room(s, instance(s, low).deployment, row)
+    for _ in range(TRIES):
+        high = fullest(s, p, below)
+        if high < 0 or high == low:
+            break
         other = expected_j(s, high, row, now)
-        if other < cost:
-            return high, other
+        if other < math.inf:
+            return (high, other) if other < cost else (low, cost)
+        below = instance(s, high).seen  # longer requests than the mean run there: the next fullest
     return low, cost
+
+
+@part
+def _room(s: Any, d: int, row: int) -> int:
+    """How many requests of mean length deployment d may run so that one more keeps the SLO."""
+    deployment = deployment_of(s, d)
+    prefill = (request(s, row).l_in + deployment.chunk - 1) // deployment.chunk
+    spare_s = min(s.tpot_s, s.ttft_s / prefill) - deployment.w_s
+    if s.analytic == 1 or spare_s >= deployment.each_s * deployment.slots:
+        return int(deployment.slots)
+    return int(spare_s / deployment.each_s) if spare_s > 0.0 else 0
 
 
 @part
@@ -242,11 +260,14 @@ def expected_j(s: Any, i: int, row: int, now: float) -> float:
         queued = max(me.seen - deployment.slots, 0)
         if queued >= pool_of(s, me.pool).queue_limit:
             return math.inf
-        wait = (queued + 1) * work * before / deployment.slots
+        # Till as many requests have ended: a sum of so many gaps, at its 99th percentile (normal approximation).
+        wait = (queued + 1) * work * before / deployment.slots * (1.0 + 2.33 / math.sqrt(queued + 1))
     if wait + prefill * first > s.ttft_s or after > s.tpot_s or wait > pool_of(s, me.pool).max_wait_s:
         return math.inf
     if wait + work * after > s.e2e_s:
         return math.inf
     joules = work * ((watts(s, table + n + 1).value - idle) * after - (watts(s, table + n).value - idle) * before)
-    served = (1.0 - deployment.error_rate) * math.exp(-deployment.failure_rate * work * after)
+    served = 1.0 - deployment.error_rate
+    if deployment.failure_rate > 0.0:
+        served *= math.exp(-deployment.failure_rate * work * after)
     return float(joules / served) if served > 0.0 else math.inf

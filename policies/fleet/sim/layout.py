@@ -152,7 +152,7 @@ DEPLOYMENT = np.dtype(
         ("warmup_s", "f8"),
         ("error_rate", "f8"),
         ("failure_rate", "f8"),  # expected losses per second of service, for the energy-aware choice
-        ("tpot_slots", "i8"),  # most requests at once that keep the SLO of time per output token, at mean context
+        ("each_s", "f8"),  # that a running request of mean length adds to an iteration
     ],
     align=True,
 )
@@ -166,6 +166,7 @@ POOL = np.dtype(
         ("load", "i8"),  # requests on them, as the balancer knows it
         ("slots", "i8"),
         ("least", "i8"),  # lowest bucket that holds an instance
+        ("most", "i8"),  # no higher bucket holds one
         ("bucket_at", "i8"),
         ("buckets", "i8"),
         ("context", "i8"),  # longest request, prompt and output

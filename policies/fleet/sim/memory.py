@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from policies.fleet.errors import FleetError, ProfileIncomplete
 from policies.fleet.sim import layout
-from policies.fleet.sim.balancing import Balancer, Intensity, Slo, ordered
+from policies.fleet.sim.balancing import Balancer, Intensity, ordered
 from policies.fleet.sim.fleet import BASE, QUEUE_UNLIMITED, ChangeAt, Deployment, Pool
 from policies.fleet.sim.layout import (
     BINS,
@@ -50,7 +50,7 @@ class Plan:
         self.instances = sum(pool.instances for pool in pools)
 
 
-def deployments(plan: Plan, slo: Slo, mean_tokens: float) -> tuple[Records, Floats]:
+def deployments(plan: Plan, mean_tokens: float) -> tuple[Records, Floats]:
     """Records (D,) and the power tables one after the other."""
     records, tables, at = np.zeros(len(plan.deployments), layout.DEPLOYMENT), [], 0
     for record, (pool, _, deployment) in zip(records, plan.deployments, strict=True):
@@ -68,8 +68,7 @@ def deployments(plan: Plan, slo: Slo, mean_tokens: float) -> tuple[Records, Floa
         record["empty_w"], record["down_w"] = pool.empty_w(deployment), pool.failed_w
         record["warmup_s"], record["error_rate"] = pool.warmup_s, deployment.error_rate
         record["failure_rate"] = pool.failure_rate_per_s
-        fast = math.inf if h == 0 or slo.tpot_s == math.inf else (slo.tpot_s - w / 1e3) / (h / 1e3 / ctx * mean_tokens)
-        record["tpot_slots"] = int(min(max(fast, 1), slots))
+        record["each_s"] = h / 1e3 / ctx * mean_tokens
         tables.append(deployment.power_w(slots))
         at += slots + 1
     return records, np.concatenate(tables)
@@ -178,14 +177,13 @@ def memory(
     expected_output: Floats,
     mean_tokens: float,
     balancer: Balancer,
-    slo: Slo,
     intensity: Intensity | None,
     changes: Sequence[ChangeAt],
     sessions: int,
     kept: int,
 ) -> Memory:
     """All arrays of a run before its first event, and all instances listed."""
-    records, power_w = deployments(plan, slo, mean_tokens)
+    records, power_w = deployments(plan, mean_tokens)
     pool_records, buckets = pools(plan, records)
     pool_records["preferred"] = preferred(plan, balancer, records, power_w)
     classes = np.zeros(len(eligible), layout.CLASS)

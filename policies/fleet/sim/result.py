@@ -266,8 +266,8 @@ class SimResult:
             )
         return found
 
-    def per_class(self, labels: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
-        """Completed and rejected, with reasons, by class of requests that occurred; `labels` in place of the router's."""
+    def per_class(self) -> list[dict[str, Any]]:
+        """Completed and rejected, with reasons, by class of requests that occurred."""
         return [
             {
                 "class": label,
@@ -275,7 +275,7 @@ class SimResult:
                 "rejected": int(row[SUCCESS + 1 :].sum()),
                 "rejections": {s.name.lower(): int(row[s]) for s in Status if s > SUCCESS and row[s]},
             }
-            for label, row in zip(labels or self.classes, self._tally, strict=True)
+            for label, row in zip(self.classes, self._tally, strict=True)
             if row.any()
         ]
 

@@ -127,7 +127,6 @@ class _Run:
             expected_output=_expected(scenario, routed, workload),
             mean_tokens=float(workload.tokens.mean()),
             balancer=scenario.balancer,
-            slo=scenario.slo,
             intensity=scenario.intensity,
             changes=scenario.changes,
             sessions=max(largest, sessions, 0),

@@ -109,6 +109,8 @@ def _link(s: Any, i: int) -> None:
     bucket_of(s, at).tail = i
     if bucket < pool.least:
         pool.least = bucket
+    if bucket > pool.most:
+        pool.most = bucket
 
 
 @part
