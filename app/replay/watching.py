@@ -44,12 +44,14 @@ def watched(client: Client, name: str, params: Mapping[str, Any], *, show: bool)
         transient=True,
         disable=not show,
     )
-    cancelled = False
+    begun = cancelled = False
     with bar:
         line = bar.add_task("starting", total=None)
-        thread.start()
         while not ended.is_set():
             try:
+                if not begun:
+                    begun = True
+                    thread.start()  # waits until the thread runs, so Ctrl+C may come within it
                 ended.wait(_ASK_EVERY_S)
                 if show and not ended.is_set():
                     now = client.call("replay.progress", {"task": task})

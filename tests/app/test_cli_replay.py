@@ -265,10 +265,10 @@ def test_several_hours_evaluate_the_same_choices_under_each(cli: Cli, home: Path
             assert figures["carbon_evidence_class"] in ("calibrated", "modeled")
     across = {a["policy"]: a for a in report["across"]}
     assert len(across["benchmark"]["gco2_per_query"]) == 2
-    stored = rows(home, "SELECT replay_run_id, run_id FROM core.replay_run")
-    assert len(stored) == 2
+    stored = rows(home, "SELECT replay_run_id, run_id FROM core.replay_run WHERE dataset = 'ours'")
+    assert len(stored) == 2  # beside those of the sample
     assert {s["run_id"] for s in stored} == {report["id"]}
-    kept = rows(home, "SELECT DISTINCT replay_run_id FROM core.replay_choice")
+    kept = rows(home, f"SELECT DISTINCT replay_run_id FROM core.replay_choice WHERE run_id = '{report['id']}'")
     assert [k["replay_run_id"] for k in kept] == [one["replay_run_id"]], "the same choices are kept once"
 
 
@@ -443,6 +443,21 @@ def test_ctrl_c_cancels_and_waits_for_the_end() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
+    with pytest.raises(Conflict, match="cancelled"):
+        watched(client, "replay.run", {}, show=False)
+    assert client.cancelled.is_set()
+
+
+def test_ctrl_c_while_the_thread_is_starting_cancels_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Any = Slow()
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "replay.run":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(Conflict, match="cancelled"):
         watched(client, "replay.run", {}, show=False)
     assert client.cancelled.is_set()
