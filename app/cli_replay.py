@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from app import cli_print as out
+from app import cli_replay_trl
 from app.client import Client
 from app.replay import printing
 from app.replay.watching import watched
@@ -165,16 +166,49 @@ def report(
 @replay.command("train")
 def train(
     dataset: Dataset,
-    stage: Annotated[str, typer.Option(help="sft, grpo or kl-grpo.")] = "grpo",
-    reward: Annotated[str, typer.Option(help="gated (by energy rank) or joules.")] = "gated",
+    method: Annotated[
+        str, typer.Option(help="controller: the lab's own, on a CPU; trl: a language model, with the extra.")
+    ] = "controller",
+    out_: Annotated[Path | None, typer.Option("--out", help="The folder to train into, with --method trl.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of --method trl, such as model=FOLDER; repeat."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted --method trl.")] = False,
+    stage: Annotated[str | None, typer.Option(help="sft, grpo (default) or kl-grpo (default with trl).")] = None,
+    reward: Annotated[str | None, typer.Option(help="gated (by energy rank; default) or joules.")] = None,
     lambda_: Annotated[
         float | None, typer.Option("--lambda", help="Weight of energy in the reward: of its rank, or per joule.", min=0)
     ] = None,
-    beta: Annotated[float, typer.Option(help="Weight of the distance to the supervised policy, for kl-grpo.")] = 0.05,
-    steps: Annotated[int, typer.Option(help="At most so many steps per stage.", min=1)] = 400,
-    hidden: Annotated[int, typer.Option(help="Units of a hidden layer; 0: linear.", min=0)] = 0,
+    lam_supervised: Annotated[
+        float | None, typer.Option(help="Weight of the energy rank in the labels of sft (0.5).", min=0)
+    ] = None,
+    per_s: Annotated[
+        float | None, typer.Option("--per-s", help="What a second costs in the gated reward (0).", min=0)
+    ] = None,
+    per_w: Annotated[
+        float | None, typer.Option("--per-w", help="What a watt costs in the gated reward (0).", min=0)
+    ] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Weight of the distance to the supervised policy, for kl-grpo (0.05).", min=0)
+    ] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="exact (default): all arms; sampled: --group arms per query.")
+    ] = None,
+    scale: Annotated[str | None, typer.Option(help="Advantages are divided by batch (default), group or none.")] = None,
+    group: Annotated[int | None, typer.Option(help="Arms drawn per query, for sampled (8).", min=2)] = None,
+    steps: Annotated[int | None, typer.Option(help="At most so many steps per stage (400).", min=1)] = None,
+    hidden: Annotated[int | None, typer.Option(help="Units of a hidden layer (0: linear).", min=0)] = None,
+    unanswered: Annotated[
+        str | None, typer.Option(help="Queries that no arm has right: exclude (default), or label them cheapest.")
+    ] = None,
+    see_benchmarks: Annotated[
+        bool, typer.Option("--see-benchmarks", help="Let it see the benchmark, which a router at work is not told.")
+    ] = False,
     gpu: Annotated[str | None, typer.Option(help="GPU whose measured J per token are used.")] = None,
     batch: Annotated[float | None, typer.Option(help="Concurrent requests of the backend.", min=0)] = None,
+    zone: Annotated[str | None, typer.Option(help="Grid zone of the grams.")] = None,
+    at: Annotated[str | None, typer.Option(help="Hour of the grams, ISO 8601 with zone.")] = None,
     embedder: Annotated[str | None, typer.Option(help="wordllama (default), tfidf-svd, minilm or none.")] = None,
     embeddings: Annotated[Path | None, typer.Option(help="File of embeddings, as for `replay run`.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of split and training.", min=0)] = 0,
@@ -183,37 +217,66 @@ def train(
     split: Annotated[str, typer.Option(help="Held-out part: auto, hash or permutation.")] = "auto",
     test_share: Annotated[float, typer.Option(help="Share of the queries that is held out.")] = 0.3,
     leaked: Annotated[str, typer.Option(help="Training queries with a held-out text: refuse or drop.")] = "refuse",
+    partial: Annotated[bool, typer.Option("--partial", help="Keep arms that do not know every query.")] = False,
     interpolate: Annotated[
         bool, typer.Option("--interpolate-batch", help="Read between two measured batches.")
     ] = False,
+    edition: Annotated[str | None, typer.Option(help="Edition of the joules per token, v2 or v3.")] = None,
+    evidence: Annotated[
+        str | None, typer.Option(help="Class of the joules to use where outcomes tell several, such as measured.")
+    ] = None,
     power_w: Annotated[
         float | None, typer.Option("--machine-power-w", help="Power of this machine while it trains.", min=0)
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Train the learned controller and keep it; replay it as the policy trained:ID. Ctrl+C keeps nothing."""
-    params = {
+    """Train the learned controller and keep it; replay it as the policy trained:ID. Ctrl+C keeps nothing.
+
+    With --method trl: train a language model into --out in this process, outside the console, and replay it as
+    trl:DIRECTORY. It needs `pip install joulebook[trl]`, weights and a GPU; --resume goes on after Ctrl+C.
+    """
+    loading: dict[str, Any] = {
         "dataset": dataset,
-        "stage": stage,
-        "reward": reward,
-        "lam": lambda_,
-        "beta": beta,
-        "steps": steps,
-        "hidden": hidden,
         "gpu": gpu,
         "batch": batch,
-        "embedder": embedder,
-        "embeddings": None if embeddings is None else str(embeddings.absolute()),
         "seed": seed,
         "arms": [name for given in arms or [] for name in given.split(",") if name],
         "benchmarks": benchmark or [],
         "split": split,
         "test_share": test_share,
         "leaked": leaked,
+        "keep_partial": partial,
         "batch_mode": "interpolate" if interpolate else "nearest",
+        "edition": edition,
+        "evidence_class": evidence,
+    }
+    both = {"stage": stage, "lam": lambda_, "lam_supervised": lam_supervised, "beta": beta, "steps": steps}
+    own: dict[str, Any] = {
+        "reward": reward,
+        "per_s": per_s,
+        "per_w": per_w,
+        "estimator": estimator,
+        "scale": scale,
+        "group": group,
+        "hidden": hidden,
+        "unanswered": unanswered,
+        "see_benchmarks": see_benchmarks or None,
+        "zone": zone,
+        "at": at,
+        "embedder": embedder,
+        "embeddings": None if embeddings is None else str(embeddings.absolute()),
         "machine_power_w": power_w,
     }
-    told = _watch("replay.train", params, json_)
+    of_trl = {"out": out_, "set": set_ or None, "resume": resume or None}
+    if method == "trl":
+        cli_replay_trl.refuse(own, "controller")
+        told = cli_replay_trl.train(loading, both, out_, set_, resume=resume)
+        out.document(told) if json_ else cli_replay_trl.tell(told)
+        return
+    if method != "controller":
+        raise typer.BadParameter(f"{method!r} is none of controller, trl", param_hint="--method")
+    cli_replay_trl.refuse(of_trl, "trl")
+    told = _watch("replay.train", loading | both | own, json_)
     out.document(told) if json_ else printing.trained(told)
 
 

@@ -53,7 +53,7 @@ class TrainParams(Params):
     test_share: float = Field(0.3, gt=0, lt=1)
     leaked: Literal["refuse", "drop"] = "refuse"
     keep_partial: bool = False
-    batch_mode: Literal["interpolate", "nearest"] = "interpolate"
+    batch_mode: Literal["nearest", "interpolate"] = "nearest"
     edition: str | None = Field(None, max_length=20)
     evidence_class: Literal["measured", "allocated", "calibrated", "modeled"] | None = None
     embedder: str | None = Field(None, max_length=100)

@@ -36,7 +36,7 @@ class TrainingSetParams(Params):
     test_share: float = Field(0.3, gt=0, lt=1)
     leaked: Literal["refuse", "drop"] = "refuse"
     keep_partial: bool = False
-    batch_mode: Literal["interpolate", "nearest"] = "interpolate"
+    batch_mode: Literal["nearest", "interpolate"] = "nearest"
     edition: Literal["v2", "v3"] | None = None
     evidence_class: EvidenceClass | None = None
     lambda_sft: float = Field(LAMBDA_SUPERVISED, ge=0, le=100)

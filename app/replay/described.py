@@ -69,7 +69,7 @@ def entry(
     told = notes or {}
     training = None
     if about.deployable and about.family not in _TRIVIAL and not np.isnan(fit_s):
-        training = _training(told, float(told.get("training_s", fit_s)), power)
+        training = _training(told, told.get("training_s", fit_s), power)
     return Entry(
         about=about,
         choices=choices,
@@ -84,13 +84,16 @@ def entry(
     )
 
 
-def _training(told: Mapping[str, Any], seconds: float, power_w: float | None) -> Training:
-    """What training cost: as a policy that was trained before tells it, else declared power x the time to fit."""
+def _training(told: Mapping[str, Any], seconds: float | None, power_w: float | None) -> Training:
+    """What training cost: declared power x the time to fit, or what a policy that was trained before tells of it.
+
+    That one may have been trained on another machine, so no power of this one stands for what it does not tell.
+    """
     joules = told.get("training_energy_j")
     cls = told.get("training_energy_evidence_class") or told.get("training_energy_class")
     if joules is not None and cls is not None:
         return Training(float(joules), EvidenceClass(cls), seconds)
-    if power_w is None:
+    if power_w is None or seconds is None or "training_energy_j" in told:
         return Training(seconds=seconds)
     return Training(power_w * seconds, EvidenceClass.MODELED, seconds)
 

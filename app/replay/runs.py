@@ -21,7 +21,7 @@ from app.replay.stored_policies import stored
 from policies.replay.decide import Decided, decide, diagnose, hash_of
 from policies.replay.load import LoadNotes, load_table
 from policies.replay.policy import Diagnostic, Policy
-from policies.replay.report import block
+from policies.replay.report import block, incumbent_unknown
 from policies.replay.report_policy import Entry
 from policies.replay.routers.registry import roster
 from policies.replay.table import Condition, OutcomeTable
@@ -245,15 +245,23 @@ def _roster(warehouse: Warehouse, table: OutcomeTable, params: RunParams) -> lis
 
     The learned controller has weights of its own: they weigh an energy rank, the others weigh joules.
     """
+    if params.rank_lambdas and LEARNED not in params.policies:
+        raise BadRequest(
+            "Weights of the energy rank are for the learned controller, which is not among the policies.",
+            fix=f"add the policy {LEARNED}, or leave them out",
+        )
     found: dict[str, Policy | Diagnostic] = {}
     for name in ("fixed", *(params.policies or [DEFAULT])):
         if (kept := stored(warehouse, name)) is not None:
             found.setdefault(kept.about.name, kept)
             continue
-        lambdas = params.rank_lambdas if name == LEARNED else params.lambdas
         names = None if name == DEFAULT else [name]
-        for policy in roster(table, names, lambdas=lambdas or None, seed=params.seed):
+        for policy in roster(
+            table, names, lambdas=params.lambdas or None, rank_lambdas=params.rank_lambdas or None, seed=params.seed
+        ):
             found.setdefault(policy.about.name, policy)
+    if params.incumbent and params.incumbent not in {*table.names, *found}:  # told before minutes of fitting
+        raise incumbent_unknown(params.incumbent, list(found), table)
     return list(found.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +18,8 @@ from warehouse.engine import Warehouse
 from warehouse.ids import canonical_json, uuid7
 from warehouse.loads import load
 from warehouse.tables import frame
+
+_ACCOUNT = ("training_energy_j", "training_energy_evidence_class", "training_energy_method")
 
 
 def write(warehouse: Warehouse, trained: Trained, told: Mapping[str, Any], actor: Actor, source_id: str) -> bool:
@@ -74,17 +77,19 @@ def listed(warehouse: Warehouse, dataset: str | None, limit: int) -> list[dict[s
 def restored(warehouse: Warehouse, id_: str) -> Trained:
     """The controller with this id, or with its first eight characters or more. Raises NotFound and RouterInvalid."""
     rows = warehouse.query(
-        "SELECT trained_policy_id, weights, history, training_s FROM core.trained_policy "
+        "SELECT trained_policy_id, weights, history, training_s, training_energy_j, training_energy_evidence_class, "
+        "training_energy_method FROM core.trained_policy "
         "WHERE starts_with(trained_policy_id, $id) ORDER BY trained_policy_id",
         {"id": id_},
     ).to_dicts()
     if len(rows) != 1 or len(id_) < 8:
         what = "There is no trained controller" if not rows else "More than one trained controller begins with"
-        raise NotFound(f"{what} {id_!r}.", fix="see the ids with the operation replay.trained")
+        raise NotFound(f"{what} {id_!r}.", fix="see the ids with `joulebook replay trained`")
     row = rows[0]
-    return from_bytes(
+    trained = from_bytes(
         row["weights"],
         history=json.loads(row["history"]),
         training_s=row["training_s"],
         what=f"the weights of {row['trained_policy_id'][:8]}",
     )
+    return replace(trained, account={name: row[name] for name in _ACCOUNT})

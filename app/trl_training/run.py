@@ -194,7 +194,7 @@ def load_policy(directory: Path, device: str = "auto") -> TrainedRouter:
     )
     scorer = TorchScorer(found.weights, len(manifest["arms"]), device)
     whole = found.sha256 == manifest["weights_sha256"]  # the account is of the whole run, not of a checkpoint
-    notes = {name: manifest[name] for name in _ACCOUNT} if whole else {}
+    notes = {name: manifest[name] if whole else None for name in _ACCOUNT}
     return TrainedRouter(
         about, tuple(manifest["arms"]), scorer, manifest["max_chars"], frozenset(manifest["trained_on"]), notes
     )

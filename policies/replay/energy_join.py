@@ -162,7 +162,7 @@ def join(
     if gpu is None or batch is None:
         told = ", ".join(sorted({c.gpu for c in known})) or "none yet"
         raise ConditionUnknown(
-            f"Energy per token needs a GPU and a batch; told are {gpu} and {batch}.",
+            f"Energy per token needs a GPU and a batch; told is only {f'the batch {batch:g}' if gpu is None else gpu}.",
             fix=f"name both; GPUs with measurements: {told}",
         )
     if not 0 < batch < math.inf:

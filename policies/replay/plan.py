@@ -186,7 +186,7 @@ def _join(snap: Snapshot, stats: Mapping[str, Mapping[str, Any]], options: Optio
         raise ConditionUnknown(
             f"{usable} of {len(wanted)} arms have joules per token on {asked.gpu} at batch {asked.batch:g}; "
             f"{name} has none: {reason}.",
-            fix="choose a batch and a GPU within what was measured, the mode nearest, or other arms",
+            fix="choose a GPU and a batch that were measured (nearest: up to a factor of two away), or other arms",
         )
     return Joined(
         {n: r for n, r in joined.rates.items() if n not in untold}, refused, joined.gpu, joined.batch, joined.mode

@@ -259,8 +259,12 @@ def _incumbent(name: str | None, entries: Sequence[Entry], table: OutcomeTable) 
     for i, entry in enumerate(entries):
         if name in (entry.name, entry.fixed_arm):
             return i
-    known = [e.name for e in entries]
-    raise ArmUnknown(
+    raise incumbent_unknown(name, [e.name for e in entries], table)
+
+
+def incumbent_unknown(name: str, policies: Sequence[str], table: OutcomeTable) -> ArmUnknown:
+    """The error for an incumbent that is neither an arm nor one of `policies`."""
+    return ArmUnknown(
         f"The incumbent {name!r} is neither an arm of {table.dataset} nor a policy of this run.",
-        fix=f"use one of {', '.join(table.names)}, or of {', '.join(known)}",
+        fix=f"use one of {', '.join(table.names)}, or of {', '.join(policies)}",
     )

@@ -40,10 +40,13 @@ def lessons(train: OutcomeTable, settings: Settings) -> Lessons:
     known = np.isfinite(rewards) & np.isfinite(told)
     usable = known.sum(axis=1) >= 2
     if not usable.any():
+        weights = settings.label_weights
+        weighed = [what for what, weight in (("seconds", weights.per_s), ("watts", weights.per_w)) if weight]
         raise NothingToLearn(
             f"{settings.name}: none of the {len(train)} training queries of {train.dataset} has the outcome and the "
-            "joules of two arms.",
-            fix="join joules to the outcomes (a GPU and a batch), or import them",
+            f"{' and the '.join(['joules', *weighed])} of two arms.",
+            fix="join joules to the outcomes (a GPU and a batch), or import them"
+            + (f"; or give no weight to {' and '.join(weighed)}" if weighed else ""),
         )
     labels, unanswered = _labels(train, told, known, settings)
     labels[~usable] = 0.0

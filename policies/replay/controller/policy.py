@@ -52,13 +52,22 @@ def policies(
     start of its own: seconds for each lambda. Without embeddings they see counts of the text alone. `seed` is told at
     `fit`.
     """
-    base = settings or Settings()
-    if table.queries.embeddings is None:
-        base = replace(base, components=0)
+    base = _seeing(table, settings or Settings())
     found = [Controller(replace(base, stage="sft"))]
     for stage in ("grpo", "kl-grpo"):
         found += [Controller(replace(base, stage=stage, lam=lam)) for lam in (lambdas or LAMBDAS)]
     return found + [Controller(replace(base, reward="joules", lam=lam)) for lam in lambdas_per_j(table.train())]
+
+
+def one(table: OutcomeTable, *, stage: str, reward: str = "gated", lam: float | None = None) -> Controller:
+    """One training with the settings of the roster; `lam` None: the paper's. Raises ParametersInvalid."""
+    settings = Settings(stage=stage, reward=reward, lam=LAMBDA_REINFORCED if lam is None else lam)
+    return Controller(_seeing(table, settings))
+
+
+def _seeing(table: OutcomeTable, settings: Settings) -> Settings:
+    """Without embeddings counts of the text are all that is seen."""
+    return replace(settings, components=0) if table.queries.embeddings is None else settings
 
 
 def lambdas_per_j(train_part: OutcomeTable) -> list[float]:

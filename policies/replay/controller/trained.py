@@ -29,7 +29,8 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # a zip without the time of writing: equal weigh
 class Trained:
     """`seen` (K,) arms of which training knew at least one outcome: no other is ever chosen.
 
-    `counts` and `history` tell how the training went. `mixing` routes by probabilities, not by the most probable arm.
+    `counts` and `history` tell how the training went. `account`: joules of a training before the
+    run, with their evidence. `mixing` routes by probabilities, not by the most probable arm.
     """
 
     settings: Settings
@@ -44,6 +45,7 @@ class Trained:
     counts: Mapping[str, int] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     training_s: float = 0.0
+    account: Mapping[str, Any] = field(default_factory=dict)
     mixing: bool = False
 
     @property
@@ -70,7 +72,8 @@ class Trained:
     @property
     def notes(self) -> dict[str, Any]:
         """For the report of a replay."""
-        return {**self.counts, "collapsed": self.collapsed, "training_s": self.training_s, "steps": self.kept_steps}
+        told = {**self.counts, "collapsed": self.collapsed, "training_s": self.training_s, "steps": self.kept_steps}
+        return {**told, **self.account}
 
     @property
     def kept_steps(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ import importlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from policies.errors import ParametersInvalid
 from policies.replay.errors import NothingToLearn, PolicyUnknown
@@ -61,7 +62,10 @@ FAMILIES: dict[str, Family] = {
     "smoothie": Family(
         "smoothie, smoothie-K", "the arm whose output lies nearest to all outputs", "outputs", deployable=False
     ),
-    "learned": Family("learned", "the learned controller, trained on the gated reward"),
+    "learned": Family(
+        "learned, sft, grpo@1, kl-grpo@1, grpo-joules@0.001",
+        "the learned controller: its roster, or one training at a weight of energy",
+    ),
 }
 
 # In the order of the issue; the learned controller is trained apart and asked for by name.
@@ -72,6 +76,7 @@ DEFAULT = (
 )
 
 _POINT = re.compile(r"^(?P<name>.+)@(?P<value>[0-9.]+(?:[eE][-+]?[0-9]+)?)(?P<unit>J|share)?$")
+_LEARNED = re.compile(r"^(?:sft|(?P<stage>(?:kl-)?grpo)(?P<joules>-joules)?@(?P<lam>[0-9.]+(?:[eE][-+]?[0-9]+)?))$")
 _SIZED = re.compile(r"^(?P<family>knn|uniroute)-(?P<size>[0-9]+)(?P<model>:model)?$")
 
 
@@ -80,16 +85,18 @@ def roster(
     names: Sequence[str] | None = None,
     *,
     lambdas: Sequence[float] | None = None,
+    rank_lambdas: Sequence[float] | None = None,
     seed: int = 0,
     outputs: Outputs | None = None,
 ) -> list[Either]:
     """The policies for `names`, DEFAULT where None; no policy twice. Only the training part is looked at.
 
     `lambdas` (1/J) are the points of predicting families. None: lambda 0 (accuracy first), and within half the
-    joules per query of the most accurate fixed arm. The mixing hull is run at that same budget.
+    joules per query of the most accurate fixed arm. The mixing hull is run at that same budget. `rank_lambdas` are the
+    weights of the energy rank at which `learned` is trained on the gated reward; None: its own.
     Raises PolicyUnknown for a name that no family answers to, ArmUnknown, ParametersInvalid.
     """
-    builder = _Builder(table, _points(table, lambdas), seed, outputs)
+    builder = _Builder(table, _points(table, lambdas), seed, outputs, rank_lambdas)
     found: dict[str, Either] = {}
     for name in DEFAULT if names is None else names:
         for policy in builder.build(name, asked=names is not None):
@@ -110,6 +117,7 @@ class _Builder:
     points: list[Point]
     seed: int
     outputs: Outputs | None
+    rank_lambdas: Sequence[float] | None = None
 
     def build(self, name: str, *, asked: bool) -> list[Either]:
         """The policies of one name. A name of the default roster that fits nothing of this table gives none."""
@@ -126,6 +134,8 @@ class _Builder:
             return whole[name]()
         if name.startswith("always-"):
             return [self._always(name.removeprefix("always-"))]
+        if (trained := _LEARNED.match(name)) is not None:
+            return [self._trained(name, trained)]
         base, points, share = self._split(name)
         if base.startswith("strong-weak:"):
             return self._pair(name, base, points, share)
@@ -229,16 +239,29 @@ class _Builder:
 
     def _learned(self) -> list[Either]:
         """The learned controller at lambdas of its own: they weigh ranks of energy in a reward, not joules."""
+        found: list[Either] = self._controller().policies(self.table, lambdas=self.rank_lambdas, seed=self.seed)
+        return found
+
+    def _trained(self, name: str, told: re.Match[str]) -> Either:
+        """One training by the name that it has in a report."""
         try:
-            controller = importlib.import_module(LEARNED)
+            lam = None if told["lam"] is None else float(told["lam"])
+        except ValueError:
+            raise _unknown(name) from None
+        reward = "joules" if told["joules"] else "gated"
+        found: Either = self._controller().one(self.table, stage=told["stage"] or "sft", reward=reward, lam=lam)
+        return found
+
+    @staticmethod
+    def _controller() -> Any:
+        try:
+            return importlib.import_module(LEARNED)
         except ModuleNotFoundError as error:
             if error.name != LEARNED:
                 raise
             raise PolicyUnknown(
                 "This installation has no learned controller.", fix=f"use one of {_allowed(learned=False)}"
             ) from None
-        found: list[Either] = controller.policies(self.table, seed=self.seed)
-        return found
 
 
 def _single(base: str, outputs: Outputs | None) -> Either | None:

@@ -87,6 +87,22 @@ def test_declared_power_makes_modeled_joules_and_a_count_to_break_even(desk: Des
     assert row["training_energy_evidence_class"] == "modeled" and row["training_energy_j"] > 0
 
 
+def test_a_replay_counts_the_joules_that_the_training_took_not_those_of_the_machine_that_routes(desk: Desk) -> None:
+    told = call(desk, "replay.train", {**QUICK, "machine_power_w": 200}, ME)
+    run = {"dataset": "ours", "embedder": "none", "policies": [f"trained:{told['id']}"], "router_power_w": 5}
+    training = call(desk, "replay.run", run, ME)["blocks"][0]["policies"][-1]["router"]["training"]
+    assert training["energy_j"] == pytest.approx(told["training_energy_j"])
+    assert (training["evidence_class"], training["seconds"]) == ("modeled", pytest.approx(told["training_s"]))
+
+
+def test_a_training_of_unknown_joules_stays_unknown_in_a_replay(desk: Desk) -> None:
+    told = call(desk, "replay.train", QUICK, ME)
+    run = {"dataset": "ours", "embedder": "none", "policies": [f"trained:{told['id']}"], "router_power_w": 5}
+    router = call(desk, "replay.run", run, ME)["blocks"][0]["policies"][-1]["router"]
+    assert router["training"]["energy_j"] is router["training"]["evidence_class"] is None
+    assert router["break_even_queries"] is None
+
+
 def test_on_joules_lambda_is_the_slope_between_the_fixed_arms(desk: Desk) -> None:
     told = call(desk, "replay.train", {**QUICK, "reward": "joules"}, ME)
     assert told["name"].startswith("grpo-joules@")

@@ -125,8 +125,27 @@ class TestLearned:
         return module
 
     def test_it_comes_from_the_controller(self, controller: ModuleType) -> None:
-        controller.policies = lambda table, *, seed: [FixedArm("b")]  # type: ignore[attr-defined]
+        controller.policies = lambda table, *, lambdas, seed: [FixedArm("b")]  # type: ignore[attr-defined]
         assert names("learned") == ["always-b"]
+
+    def test_weights_of_the_energy_rank_are_its_own_and_joules_keep_theirs(self) -> None:
+        found = names("learned", "knn-7", lambdas=[0.5], rank_lambdas=[3.0])
+        assert [name for name in found if "joules" not in name] == ["sft", "grpo@3", "kl-grpo@3", "knn-7@0.5"]
+
+    @pytest.mark.parametrize("name", ["sft", "grpo@1", "kl-grpo@0.4", "grpo-joules@0.00038", "kl-grpo-joules@0.01"])
+    def test_one_training_answers_to_the_name_it_has_in_a_report(self, name: str) -> None:
+        (found,) = roster(two_kinds(), [name])
+        assert found.about.name == name
+        assert found.about.family == "learned controller"
+
+    @pytest.mark.parametrize("name", ["grpo", "sft@1", "grpo@", "grpo@1J", "grpo@1.2.3", "ppo@1", "grpo-joules"])
+    def test_half_a_name_of_a_training_is_unknown(self, name: str) -> None:
+        with pytest.raises(PolicyUnknown, match="answers to"):
+            names(name)
+
+    def test_a_single_training_is_that_of_the_roster(self) -> None:
+        roster_of = {p.about.name: p.about for p in roster(two_kinds(), ["learned"])}
+        assert roster(two_kinds(), ["grpo@1"])[0].about == roster_of["grpo@1"]
 
     def test_an_installation_without_it_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def absent(name: str) -> ModuleType:
