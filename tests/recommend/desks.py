@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -36,11 +40,21 @@ NEW_J = (50.0, 52.0, 48.0, 51.0, 49.0)
 UNGATED = "[environments.local]\nrequire_pass = false\nauto_shadow = false\n"
 
 
+@cache
+def _empty() -> Path:
+    """An empty warehouse with its schema, made once: a copy opens ten times as fast as migrations run."""
+    folder = Path(tempfile.mkdtemp(prefix="joulebook-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Warehouse.open(folder / "empty.duckdb").close()
+    return folder / "empty.duckdb"
+
+
 def make_desk(home: Path, config: str = "") -> Desk:
     """A desk on an own warehouse in `home`, with the two offers loaded; without a gate unless `config` says so."""
     rules = "" if "[environments." in config else UNGATED
     (home / "joulebook.toml").write_text("[sample]\nload_when_empty = false\n" + config + "\n" + rules)
     settings = load_settings()
+    shutil.copy(_empty(), settings.warehouse_path)
     desk = Desk(settings, Warehouse.open(settings.warehouse_path))
     add_offer(desk, "old", OLD_J)
     add_offer(desk, "new", NEW_J)
