@@ -447,7 +447,7 @@ def test_the_routing_table_is_whole_and_its_rollback_is_the_table_before() -> No
 def test_a_share_of_the_traffic_leaves_the_routes_and_tells_the_division() -> None:
     after = json.loads(str(one(change(0.1), "routing-table").apply_text))
     assert after["routes"] == TABLE
-    assert after["shares"][CELLS[0]] == [{"offer_id": "old", "share": 0.9}, {"offer_id": "new", "share": 0.1}]
+    assert after["shares"][CELLS[0]] == {"candidate": "new", "share": 0.1, "recommendation": "R-0001"}
 
 
 def test_the_change_alone_laid_over_a_table_and_its_rollback_over_that_is_the_table_as_it_was() -> None:

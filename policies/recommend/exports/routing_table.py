@@ -61,8 +61,8 @@ def _at(change: Change, share: Fraction) -> Doc:
     if not change.asked.change_only:
         doc["fallbacks"] = dict(sorted(change.fallbacks.items()))
     if 0 < share < 1:
-        parts = [{"offer_id": o, "share": float(s)} for o, s in ((change.old, 1 - share), (change.new, share))]
-        doc["shares"] = dict.fromkeys(sorted(change.cells), parts)
+        part = {"candidate": change.new, "share": float(share), "recommendation": change.id}
+        doc["shares"] = dict.fromkeys(sorted(change.cells), part)  # as the reference downstream writes it
     return doc
 
 
