@@ -187,11 +187,11 @@ def detail(name: str, told: dict[str, Any]) -> None:
             f'<span class="jb-small jb-muted">decided {escape(age(found.newest))} ago '
             f"({escape(instant(found.newest))}), each from the snapshot of the request's own instant</span>"
         )
-        left, right = st.columns([2, 3], gap="large")
-        with left:
-            agreement(found)
-        with right:
-            value(found, shadow, report)
+        with st.container(horizontal=True, gap="large", key="shadow-halves"):  # one below the other where it is narrow
+            with st.container(width=500):
+                agreement(found)
+            with st.container(width=700):
+                value(found, shadow, report)
         differing(found)
         requests(asked["policy_id"], category, band, found)
 

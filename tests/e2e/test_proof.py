@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.console.conftest import sample_home as sample_home
 from tests.e2e.console import Console
 from tests.e2e.test_day import browser as browser
 from tests.e2e.test_day import keep, settled, wait_for
@@ -21,6 +24,10 @@ PAGES = {
     "proof-request": "shadow?policy=R-0001&request=neuralwatt/sample/chatcmpl-sample-organic-0362",
 }
 
+# The tables on view that do not fit, by their first words.
+_CUT = """() => [...document.querySelectorAll('.jb-scroll')]
+  .filter(e => e.scrollWidth > e.clientWidth + 1 && !e.closest('details:not([open])'))
+  .map(e => [e.scrollWidth, e.clientWidth, e.textContent.slice(0, 60)])"""
 # Both ends of the interval and the margin, in pixels of the screen.
 _WHERE = """e => {
   const at = s => e.querySelector(s).getBoundingClientRect();
@@ -29,8 +36,10 @@ _WHERE = """e => {
 
 
 @pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
-    with Console(tmp_path_factory.mktemp("home")) as running:
+def console(tmp_path_factory: pytest.TempPathFactory, sample_home: Path) -> Iterator[Console]:
+    home = tmp_path_factory.mktemp("home")
+    shutil.copytree(sample_home, home, dirs_exist_ok=True)
+    with Console(home) as running:
         yield running
 
 
@@ -52,10 +61,8 @@ def test_the_pages_of_the_proof_fit_in_both_themes(
 ) -> None:
     page = opened(browser, console, PAGES[name], scheme=scheme, width=width)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    cut = page.evaluate(
-        "[...document.querySelectorAll('.jb-scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
-    )
-    assert width < 1440 or cut == 0  # at full width no table needs scrolling
+    cut = page.evaluate(_CUT)
+    assert not cut or (width < 1440 and name == "proof-request")  # the ranking of a request scrolls within itself
     keep(page, f"{name}-{scheme}-{width}")
     page.context.close()
 
