@@ -307,7 +307,8 @@ TABLES = {
 }
 # The compiled loop is cached by the types it is called with and by its own file, so the text of all its files is in
 # the name of a field: a change in any of them is a new type.
-_TEXT = [Path(__file__).with_name(f"{name}.py") for name in ("layout", "structures", "serving", "choosing", "loop")]
+_FILES = ("layout", "structures", "leaving", "serving", "choosing", "placing", "changing", "loop")
+_TEXT = [Path(__file__).with_name(f"{name}.py") for name in _FILES]
 _EDITION = "edition_" + sha256(b"".join(path.read_bytes() for path in _TEXT))[:16]
 RUN = np.dtype(
     [*((name, "i8") for name in (*TABLES, *_SIZES, _EDITION)), *_SETTINGS, *_COUNTERS],

@@ -95,6 +95,16 @@ def test_a_parked_instance_can_be_started() -> None:
     assert log.start_s[log.completed & (log.instance < 3)].min() >= 25.0
 
 
+def test_a_parked_instance_stays_parked_through_a_rollout_and_starts_with_the_new_version() -> None:
+    made = pool(parked=1, alternatives=NEW)
+    out = ChangeAt(at_s=5.0, pool="a", kind="redeploy", share=1.0, to="new")
+    parked = run(out, pools=[made])
+    assert parked.per_instance["started"][0] == 0
+    assert parked.per_instance["empty_j"][0] == pytest.approx(80.0 * parked.end_s)
+    begun = run(out, ChangeAt(at_s=50.0, pool="a", kind="start", instances=(0,)), pools=[made])
+    assert begun.per_instance["deployment"].tolist() == ["new"] * 4 and begun.per_instance["started"][0] > 0
+
+
 def test_an_unhealthy_instance_gets_nothing_until_it_is_healthy() -> None:
     told = run(
         ChangeAt(at_s=10.0, pool="a", kind="unhealthy", instances=(2,)),
