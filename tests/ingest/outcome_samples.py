@@ -54,6 +54,11 @@ SOUND: dict[str, str] = {
     "llmrouter-outcomes": json.dumps(LLMROUTER),
     "routellm-outcomes": ROUTELLM,
     "routerbench-outcomes": ROUTERBENCH,
+    "shadow-pairs": (
+        "pair_id,evidence_kind,request_id,control_offer,candidate_offer,observed_at\n"
+        "p-1,paired_replay,acme/main/r-1,old,new,2026-07-01T00:00:00Z\n"
+    ),
+    "request-labels": "request_id,category,tier\nacme/main/r-1,debugging,1\n",
 }
 OPTIONS: dict[str, dict[str, str]] = {
     "replay-queries": {"dataset": "toy"},
