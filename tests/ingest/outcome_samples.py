@@ -56,7 +56,7 @@ SOUND: dict[str, str] = {
     "routerbench-outcomes": ROUTERBENCH,
     "shadow-pairs": (
         "pair_id,evidence_kind,request_id,control_offer,candidate_offer,observed_at\n"
-        "p-1,paired_replay,acme/main/r-1,old,new,2026-07-01T00:00:00Z\n"
+        "p-1,paired_replay,acme/main/r-1,old,new,2025-07-01T00:00:00Z\n"
     ),
     "request-labels": "request_id,category,tier\nacme/main/r-1,debugging,1\n",
 }
