@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from app.errors import BadRequest
 from app.operations import Actor
@@ -23,7 +24,7 @@ SHOWN_REFUSALS, NAMED = 100, 10
 
 def source_of(kind_name: str, actor: Actor, source: str | None) -> str:
     """Each sender has sources of its own, so that nobody restates what somebody else measured."""
-    sender = actor.name.removeprefix("token:").replace("@", ".at.")
+    sender = quote(actor.name.removeprefix("token:"), safe="")  # a name with a colon is not another's source
     return f"push:{kind_name}:{sender}" + (f":{source}" if source else "")
 
 

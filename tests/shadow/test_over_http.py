@@ -13,6 +13,8 @@ import pytest
 import uvicorn
 
 from app.api import create_api
+from app.operations import Actor
+from app.shadow.pushing import source_of
 from tests.api.asgi import mounted
 from tests.recommend.desks import OPERATOR
 from tests.shadow.desks import PLANNED, Shadow, log, pairs
@@ -93,6 +95,14 @@ def test_another_sender_cannot_restate_what_one_has_measured(shadow: Shadow, as_
     as_["downstream"].post("/pairs", json={"pairs": [r | {"candidate_success": False} for r in rows]}, headers=other)
     kept = shadow.desk.warehouse.query("SELECT source_id, candidate_success FROM core.shadow_pair ORDER BY ALL")
     assert kept.rows() == [("push:shadow-pairs:downstream", True)] * 2 + [("push:shadow-pairs:other", False)] * 2
+
+
+def test_no_name_of_a_sender_stands_for_the_source_of_another() -> None:
+    def source(name: str, told: str | None) -> str:
+        return source_of("shadow-pairs", Actor(f"token:{name}", "downstream", "api"), told)
+
+    assert source("eu", "one") != source("eu:one", None)
+    assert source("eu", None) != source("eu/", None)
 
 
 def test_a_bad_pair_is_quarantined_with_its_reason_and_its_siblings_load(
