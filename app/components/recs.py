@@ -18,7 +18,7 @@ from app.components.format import (
     points,
     quantity,
 )
-from app.components.marks import evidence_html
+from app.components.marks import chip_html, evidence_html
 from app.components.shapes import delta_html, interval_bar_html, table_html
 from app.reads.audit import Entry
 
@@ -112,6 +112,12 @@ def promise_line(told: Mapping[str, Any]) -> str:
         )
     parts.append(f'<span class="jb-muted">success</span> <span class="jb-num">{success}</span>')
     return " &nbsp;·&nbsp; ".join(parts)
+
+
+def state_chips(told: Mapping[str, Any]) -> str:
+    """The state, and PARTIAL where some targets carry the change and others do not."""
+    partial = ' <span class="jb-chip warn"><i aria-hidden="true"></i>PARTIAL</span>' if told.get("partial") else ""
+    return f"{chip_html(told['state'])}{partial}"
 
 
 def arrow(title: str) -> str:

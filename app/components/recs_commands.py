@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.components import confirm, gate_margins, shapes
 from app.components.confirm import Pending
-from app.components.format import literal
+from app.components.format import literal, percent
 from app.components.recs import arrow
 
 ORDER = ("approve", "promote", "dismiss", "rollback", "shadow")
@@ -25,11 +25,12 @@ _DONE = {
 def labels(told: Mapping[str, Any]) -> dict[str, str]:
     """`Approve rev 3 (1/2)`, `Promote to 50 %`, `Dismiss…`, `Roll back…`."""
     votes = told.get("votes") or {}
-    needed, counting = votes.get("needed", 1), votes.get("counting", 0)
+    needed = votes.get("needed", 1)
+    mine = min(votes.get("counting", 0) + 1, needed)  # which of the votes it would be
     following = next_stage(told)
     return {
-        "approve": f"Approve rev {told['revision']}" + (f" ({counting + 1}/{needed})" if needed > 1 else ""),
-        "promote": f"Promote to {following['share']:.0%}" if following else "Promote",
+        "approve": f"Approve rev {told['revision']}" + (f" ({mine}/{needed})" if needed > 1 else ""),
+        "promote": f"Promote to {percent(following['share'], decimals=0)}" if following else "Promote",
         "dismiss": "Dismiss…",
         "rollback": "Roll back…",
     }

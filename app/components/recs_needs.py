@@ -81,7 +81,7 @@ def why(row: Mapping[str, Any]) -> str:
     if row.get("progress"):
         return str(row["progress"])
     votes = row.get("votes") or {}
-    if votes.get("counting"):
+    if votes.get("counting") and row["state"] in ("PROPOSED", "READY"):
         return f"{votes['counting']} of {votes['needed']} approvals"
     said = (row.get("gates") or {}).get("shadow")
     if said is not None and said["verdict"] != "PASS":

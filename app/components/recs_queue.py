@@ -10,8 +10,7 @@ import streamlit as st
 from app.components import shapes
 from app.components.access import command
 from app.components.format import age, count, duration, instant, parse_instant
-from app.components.marks import chip_html
-from app.components.recs import arrow, promise_line
+from app.components.recs import arrow, promise_line, state_chips
 from app.errors import AppError
 from warehouse.clock import utcnow
 
@@ -44,7 +43,7 @@ def progress(told: dict[str, Any]) -> str:
     if told.get("progress"):
         return str(told["progress"])
     votes = told.get("votes") or {}
-    if votes.get("counting"):
+    if votes.get("counting") and told["state"] in ("PROPOSED", "READY"):
         return f"{votes['counting']} of {votes['needed']} approvals"
     margins = told.get("margins")
     said = (told.get("gates") or {}).get("shadow")
@@ -101,10 +100,9 @@ def _row(row: dict[str, Any], chosen: bool) -> None:
             help=f"Open {row['id']}",
         )
         sample = ' <span class="jb-low">SAMPLE</span>' if row["is_sample"] else ""
-        partial = ' <span class="jb-chip warn"><i aria-hidden="true"></i>PARTIAL</span>' if row.get("partial") else ""
         after = " · ".join(p for p in (progress(row), expires(row)) if p)
         shapes.show(
-            f"{chip_html(row['state'])}{partial} "
+            f"{state_chips(row)} "
             f'<span class="jb-num jb-small jb-muted">rev {row["revision"]}</span> {promise_line(row)}{sample} '
             f'<span class="jb-small jb-muted">{escape(after)}</span>'
         )

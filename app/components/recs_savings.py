@@ -35,9 +35,9 @@ def table(changes: Sequence[Mapping[str, Any]], latencies: Mapping[str, tuple[La
         rec = escape(change["id"])
         rows.append(
             (
-                f'<a href="recommendations?rec={rec}" target="_self">{rec}</a>{sample}'
+                f'<div class="jb-wide"><a href="recommendations?rec={rec}" target="_self">{rec}</a>{sample}'
                 f'<br><span class="jb-small jb-muted">{escape(arrow(change["title"]))}<br>{count(change["requests"])} '
-                f"requests since {escape(instant(at))}, {escape(age(at))}</span>",
+                f"requests since {escape(instant(at))}, {escape(age(at))}</span></div>",
                 *(metric_html(change["metrics"][name], unit) for name, _, unit in _METRICS),
                 errors_html(change["success"], change.get("baseline")),
                 latency_html(latencies.get(change["id"])),
@@ -56,11 +56,12 @@ def metric_html(metric: Mapping[str, Any], unit: str) -> str:
     shown = delta_html(text, change=change, better=-1) if settled else f'<span class="jb-num">{text}</span>'
     ends = f"{percent(span[0], signed=True)} … {percent(span[1], signed=True)}" if span else "no interval"
     levels = f"{quantity(metric['baseline'], unit)} → {quantity(metric['measured'], unit)}"
+    n = f"n {count(metric['n'])}"
     cover = "" if metric["coverage"] in (None, 1.0) else f", {percent(metric['coverage'])} tell it"
     return (
         f"{shown} {evidence_html(metric['evidence_class'])}<br>"
         f'<span class="jb-small jb-muted jb-nowrap">{ends}</span><br>'
-        f'<span class="jb-small jb-muted jb-nowrap">{levels}, n {count(metric["n"])}{cover}</span>'
+        f'<span class="jb-small jb-muted"><span class="jb-nowrap">{levels},</span> {n}{cover}</span>'
     )
 
 

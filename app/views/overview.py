@@ -13,9 +13,9 @@ import streamlit as st
 from app.components import alerts, audit_chain, chrome, recs_needs, recs_savings, shapes
 from app.components.access import command, desk, guarded, in_words, read
 from app.components.format import age, count, interval, percent, points, quantity, signed
-from app.components.marks import chip_html, glyph, mark_of
+from app.components.marks import glyph, mark_of
 from app.components.plot_theme import chart, fill, palette
-from app.components.recs import change_text, promise_line
+from app.components.recs import change_text, promise_line, state_chips
 from app.components.shapes import Figure, Moment
 from app.reads import audit, overview, sources
 from app.reads.intervals import Ratio
@@ -63,7 +63,7 @@ def needs_you() -> None:
             )
             why = recs_needs.why(row)
             tail = f' <span class="jb-small jb-muted">{escape(why)}</span>' if why else ""
-            shapes.show(f"{chip_html(row['state'])} {promise_line(row)}{tail}")
+            shapes.show(f"{state_chips(row)} {promise_line(row)}{tail}")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ from app.components.shapes import Moment
 from app.errors import NotFound
 from app.reads.audit import LOOKS
 
+UNDECIDED = ("PROPOSED", "SHADOWING", "READY", "INCONCLUSIVE")
+
 
 def heading(told: dict[str, Any]) -> None:
     content = told["content"]
@@ -159,14 +161,18 @@ def detail(rec_id: str) -> None:
         heading(told)
         shapes.show(promise_table(told["content"]))
         recs_commands.buttons(told)
+        fragment = st.fragment(progress, run_every=chrome.refresh_s(3), key="rec-progress")
+        seen = (told["revision"], told["seq"])
+        if told["state"] not in UNDECIDED:  # what happens comes before what was proved
+            fragment(rec_id, seen)
         with in_words():
             outcome(told)
         with in_words():
             gate_section.section(told)
         with in_words():
             gate_sensitivity.section(rec_id)
-        fragment = st.fragment(progress, run_every=chrome.refresh_s(3), key="rec-progress")
-        fragment(rec_id, (told["revision"], told["seq"]))
+        if told["state"] in UNDECIDED:
+            fragment(rec_id, seen)
         evidence(told)
         recs_exports.section(rec_id)
 
