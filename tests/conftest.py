@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,9 +31,17 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+@pytest.fixture(scope="session")
+def _new_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of an empty warehouse with its schema: migrations run once, and each test gets a copy."""
+    path = tmp_path_factory.mktemp("warehouse") / "warehouse.duckdb"
+    Warehouse.open(path).close()
+    return path
+
+
 @pytest.fixture
-def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
+def warehouse(tmp_path: Path, _new_warehouse: Path) -> Iterator[Warehouse]:
     """An empty warehouse with its schema."""
-    opened = Warehouse.open(tmp_path / "warehouse.duckdb")
+    opened = Warehouse.open(Path(shutil.copy(_new_warehouse, tmp_path / "warehouse.duckdb")))
     yield opened
     opened.close()

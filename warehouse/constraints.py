@@ -71,13 +71,13 @@ KEYS: dict[str, tuple[tuple[str, ...], bool]] = {
 
 
 def create_keys(tx: Transaction) -> None:
-    """Unique indexes for the tables that exist by now; each migration calls this."""
-    found = tx.query("SELECT table_schema || '.' || table_name AS name FROM information_schema.tables")
-    existing = set(found["name"])
+    """Unique indexes for the tables that exist by now and have none; each migration calls this."""
+    tables = set(tx.query("SELECT schema_name || '.' || table_name AS name FROM duckdb_tables()")["name"])
+    keys = set(tx.query("SELECT index_name FROM duckdb_indexes()")["index_name"])
     for table, (columns, index) in KEYS.items():
-        if index and table in existing:
-            name = table.replace(".", "_") + "_key"
-            tx.execute(f"CREATE UNIQUE INDEX IF NOT EXISTS {name} ON {table} ({', '.join(columns)})")
+        name = table.replace(".", "_") + "_key"
+        if index and table in tables and name not in keys:
+            tx.execute(f"CREATE UNIQUE INDEX {name} ON {table} ({', '.join(columns)})")
 
 
 def broken_keys(warehouse: Warehouse) -> list[str]:

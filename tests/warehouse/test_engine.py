@@ -249,7 +249,9 @@ def test_a_full_disk_is_named_and_loses_nothing(tmp_path: Path) -> None:
         w.close(); w = Warehouse.open(path)
         size = path.stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 200_000, resource.RLIM_INFINITY))
-        big = pl.concat([score(f"{i}-{os.urandom(400).hex()}") for i in range(2000)])
+        rows = 2 * size // 800 + 2000  # more than twice the file, whose free blocks take some of it
+        names = [f"{i}-{os.urandom(400).hex()}" for i in range(rows)]
+        big = pl.concat([score("x")] * rows).with_columns(model=pl.Series(names))
         try:
             with w.transaction() as tx:
                 tx.append("core.score", big)
