@@ -16,6 +16,7 @@ from app.desk import Desk
 from app.reads import sources as reads
 
 STATIC = Path(__file__).resolve().parents[1] / "static"
+_FRESH_NAMED = 4
 _BADGE = {"stale": "orange", "expired": "red", "never": "gray"}
 _ICON = {"stale": TEXT_ICON["warn"], "expired": TEXT_ICON["bad"], "never": TEXT_ICON["unknown"]}
 
@@ -41,27 +42,35 @@ def top(title: str) -> None:
 
 @guarded
 def _strip() -> None:
-    """One tag per source that is switched on: its name, fresh | stale | expired | never, and its age."""
-    rows = [s for s in reads.freshness_rows(desk().warehouse) if s.shown]
+    """One tag per source that is switched on: its name, fresh | stale | expired | never, and its age.
+
+    What is not fresh comes first and always has a tag; of many fresh sources a few are named, and the rest counted.
+    """
+    rows = sorted((s for s in reads.freshness_rows(desk().warehouse) if s.shown), key=lambda s: s.status == "fresh")
+    named = sum(s.status != "fresh" for s in rows) + _FRESH_NAMED
+    if len(rows) <= named + 1:  # a tag for one would save nothing
+        named = len(rows)
     with st.container(horizontal=True, key="strip", gap="xxsmall"):
         if not rows:
             st.caption("no source is switched on")
-        for source in rows:
-            age = duration(source.age_s) if source.age_s is not None else ""
-            tag = f"{_ICON.get(source.status, '')} {source.status} {age}".strip()
-            color = _BADGE.get(source.status)
-            label = (
-                f"{literal(source.source_id)} :{color}-badge[{tag}]"
-                if color
-                else f"{literal(source.source_id)} :gray[{tag}]"
-            )
-            st.page_link(
-                "views/sources.py",
-                label=label,
-                query_params={"source": source.source_id},
-                help=literal(source.why),
-                width="content",
-            )
+        for source in rows[:named]:
+            _tag(literal(source.source_id), source.status, source.age_s, literal(source.why), source.source_id)
+        rest = rows[named:]
+        if rest:
+            names = literal(", ".join(s.source_id for s in rest))
+            _tag(f"{len(rest)} more", "fresh", max(s.age_s or 0.0 for s in rest), f"fresh: {names}; the oldest is told")
+
+
+def _tag(name: str, status: str, age_s: float | None, why: str, source_id: str | None = None) -> None:
+    tag = f"{_ICON.get(status, '')} {status} {'' if age_s is None else duration(age_s)}".strip()
+    color = _BADGE.get(status)
+    st.page_link(
+        "views/sources.py",
+        label=f"{name} :{color}-badge[{tag}]" if color else f"{name} :gray[{tag}]",
+        query_params={"source": source_id} if source_id else None,
+        help=why,
+        width="content",
+    )
 
 
 def sample_band() -> None:

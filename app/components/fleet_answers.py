@@ -147,7 +147,8 @@ def sizes(told: Row) -> str:
 def levels(told: Row) -> str:
     rows = []
     for row in told["levels"]:
-        closed = (row["analytic"] or {}).get("result") or {}
+        analytic = row["analytic"] or {}
+        closed = analytic.get("result") or {}
         sim = row["simulated"]
         f = {} if sim is None else {k: v["value"] for k, v in sim["figures"].items()}
         slots = (
@@ -163,7 +164,7 @@ def levels(told: Row) -> str:
                 f"{quantity(closed.get('j_per_request'), 'J')} / {quantity(f.get('j_per_success'), 'J')}",
                 f"{quantity(closed.get('ttft_s'), 's')} / {quantity(f.get('p99_ttft_s'), 's')}",
                 percent(f.get("slo_attainment")),
-                escape("; ".join(row["words"])),
+                escape("; ".join(words for words in dict.fromkeys([analytic.get("words"), *row["words"]]) if words)),
             )
         )
     heads = (

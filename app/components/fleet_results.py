@@ -82,7 +82,7 @@ def _head(told: Row) -> None:
         f"{work['prompt_tokens_mean']:.0f} prompt and {work['output_tokens_mean']:.0f} output tokens on average · "
         f"{n} seed{'s' if n > 1 else ''} · SLO {escape(slo) or 'none'} for {percent(told['slo_target'])} "
         f"of the offered · "
-        f"simulated {age(finished)} ago by {escape(told['actor'])} from data as of "
+        f"computed {age(finished)} ago by {escape(told['actor'])} from data as of "
         f"{escape(str(told['as_of'])[:16].replace('T', ' '))}</span>"
     )
     low = sorted({p["name"] for p in told["profiles"] if reads.quality_of(p) == "LOW"})

@@ -103,7 +103,11 @@ def promise_line(told: Mapping[str, Any]) -> str:
         if metric.get("difference") is not None:
             mark = evidence_html(metric["evidence_class"])
             parts.append(f'<span class="jb-num">{percent(metric["difference"], signed=True)}</span> {word} {mark}')
-    success = success_difference(told["success"])
+    proved = told.get("proved_success")  # the gate's own, on more requests than the proposal had
+    if proved is not None:
+        success = f"{_difference(proved, 1)} {proved['evidence_class'].replace('_', ' ')}, n {count(proved['n'])}"
+    else:
+        success = success_difference(told["success"])
     if success is None:
         success = (
             "unknown"
@@ -129,7 +133,11 @@ def success_difference(success: Mapping[str, Any]) -> str | None:
     told = success.get("difference")
     if told is None:
         return None
-    low, high = (points(told[end], 0).partition(NBSP)[0] for end in ("low", "high"))
+    return _difference(told, 0)
+
+
+def _difference(told: Mapping[str, Any], decimals: int) -> str:
+    low, high = (points(told[end], decimals).partition(NBSP)[0] for end in ("low", "high"))
     return f"{points(told['value'])} ({low} … {high})"
 
 

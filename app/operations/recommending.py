@@ -76,7 +76,8 @@ def list_(desk: Desk, actor: Actor, params: ListParams) -> dict[str, Any]:
         and (params.include_closed or params.state is not None or not s.closed)
     ]
     now, freeze = utcnow(), desk.settings.approval_policy.freeze
-    rows = [{**shown.summary(s), **shown.now(s, now, freeze)} for s in wanted]
+    proved = store.proved_success(desk.warehouse, wanted)
+    rows = [{**shown.summary(s), **shown.now(s, now, freeze), "proved_success": proved.get(s.id)} for s in wanted]
     told: dict[str, Any] = {"recommendations": rows, "as_of": iso(now)}
     if params.include_held:
         with policy_errors():

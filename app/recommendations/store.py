@@ -103,6 +103,28 @@ def gate_report(source: Warehouse | Transaction, state: RecState) -> dict[str, A
     return told
 
 
+def proved_success(source: Warehouse | Transaction, states: Sequence[RecState]) -> dict[str, dict[str, Any]]:
+    """By recommendation: the difference of success rates that its gate before any traffic found, where it found one.
+
+    `value`, `low`, `high`: shares, candidate less incumbent, at the confidence of the gate; `evidence_class`, `n`.
+    """
+    judged = {s.gate.gate_id: s.id for s in states if s.gate is not None and s.gate.gate_id is not None}
+    if not judged:
+        return {}
+    rows = source.query(
+        "SELECT gate_id, report FROM core.gate_report WHERE list_contains($ids, gate_id)", {"ids": list(judged)}
+    )
+    told = {}
+    for gate_id, report in rows.iter_rows():
+        check = next((c for c in json.loads(report)["checks"] if c["name"] == "success"), None)
+        if check is not None and check["estimate"] is not None and check["low"] is not None:
+            told[judged[gate_id]] = {
+                "value": check["estimate"], "low": check["low"], "high": check["high"],
+                "evidence_class": check["evidence_class"], "n": check["n"],
+            }  # fmt: skip
+    return told
+
+
 # writing ----------------------------------------------------------------------------------------------
 
 

@@ -49,6 +49,18 @@ def test_two_are_ready_by_a_pass_and_one_failed_by_its_grams(loaded: Desk) -> No
     assert [c["name"] for c in failed["checks"] if c["verdict"] == "FAIL"] == ["carbon"]
 
 
+def test_the_list_tells_the_success_that_the_gate_found_and_not_only_that_of_the_proposal(loaded: Desk) -> None:
+    for row in operate(loaded, "recommend.list")["recommendations"]:
+        report = operate(loaded, "shadow.report", {"id": row["id"]})["gate"]["report"]
+        check = next(c for c in report["checks"] if c["name"] == "success")
+        assert row["proved_success"] == {
+            "value": check["estimate"], "low": check["low"], "high": check["high"],
+            "evidence_class": "paired_replay", "n": 2627,
+        }  # fmt: skip
+        span = row["success"]["difference"]
+        assert check["high"] - check["low"] < (span["high"] - span["low"]) / 10
+
+
 def test_the_figures_of_the_replays_are_those_of_the_promise(loaded: Desk) -> None:
     rec = operate(loaded, "recommend.show", {"id": "R-0001"})
     checks = {c["name"]: c for c in operate(loaded, "shadow.report", {"id": "R-0001"})["gate"]["report"]["checks"]}

@@ -20,7 +20,7 @@ from policies.fleet.queueing.pools import Pool, PoolResult, plain
 
 LEVELS = (0.0, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50)
 BASES = ("full", "carried")
-_RISE, _NOTHING = 1e-6, 1e-3  # relative; below it is rounding, below it is no saving
+_RISE, _TOLD, _NOTHING = 1e-6, 5e-5, 1e-3  # relative; below them: rounding, 0.00 % in words, no saving
 
 
 @dataclass(frozen=True)
@@ -135,4 +135,4 @@ def _words(cap: int, pool: Pool, result: PoolResult | None, saved: float, change
         told += "; it saves nothing at this load"
     if result.convention == Convention.PEER.name:
         return f"{told}; power is that of full instances, whatever the load"
-    return f"{told}; the cap RAISES joules per request by {change:.2%}" if change > _RISE else told
+    return f"{told}; the cap RAISES joules per request by {change:.2%}" if change >= _TOLD else told
