@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -96,12 +97,9 @@ def call(desk: Desk, name: str, params: Mapping[str, Any] | Params, actor: Actor
     Raises AppError and nothing else that the project knows: BadRequest for wrong parameters,
     Forbidden for a missing scope, Unavailable when the warehouse cannot be used.
     """
-    load_all()
-    found = OPERATIONS.get(name)
-    if found is None:
-        raise NotFound(f"There is no operation {name!r}.", fix=f"use one of {', '.join(sorted(OPERATIONS))}")
     from app.operations import auditing
 
+    found = find(name)
     if not actor.may(found.scope):
         why = (
             f"{actor.name} may not {found.about[:1].lower()}{found.about[1:].rstrip('.')}: "
@@ -162,27 +160,53 @@ def as_app_error(error: WarehouseError | IngestError) -> AppError:
     return AppError(error.message, fix=error.fix)
 
 
+# Where operations are registered: exact names, and whole families by what stands before the dot. A command of the
+# command line imports the module of its own operation and not the statistics and kernels of all the others.
+_MODULES: dict[str, tuple[str, ...]] = {
+    "alerts": ("alert",),
+    "auditing": ("audit",),
+    "billing": ("accounts", "charges", "tariffs"),
+    "energy": ("energy",),
+    "exporting": ("recommend.export", "recommend.exports"),
+    "fleet": ("fleet",),
+    "ingesting": ("import", "ingest"),
+    "outcomes": ("recommend.measure", "recommend.savings"),
+    "power": ("power",),
+    "pricechecks": ("prices",),
+    "queries": ("ping", "quarantine", "rebuild", "runs", "verify"),
+    "recommending": ("recommend",),
+    "replay": ("replay",),
+    "replay_train": ("replay.train", "replay.trained"),
+    "reporting": (
+        "recommend.acknowledge",
+        "recommend.actuate",
+        "recommend.collect",
+        "recommend.outcome",
+        "recommend.rolled_back",
+    ),
+    "routing": ("rank", "routing"),
+    "sampling": ("sample",),
+    "shadowing": ("shadow",),
+    "sql": ("sql",),
+    "tokens": ("token",),
+    "training_sets": ("replay.training_set",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def find(name: str) -> Operation:
+    """The operation of that name; its module is imported on first use. Raises NotFound."""
+    if name not in OPERATIONS:
+        module = _MODULE_OF.get(name) or _MODULE_OF.get(name.partition(".")[0])
+        if module is not None:
+            import_module(f"app.operations.{module}")
+    if name not in OPERATIONS:
+        load_all()
+        raise NotFound(f"There is no operation {name!r}.", fix=f"use one of {', '.join(sorted(OPERATIONS))}")
+    return OPERATIONS[name]
+
+
 def load_all() -> None:
     """Import every module that registers operations."""
-    from app.operations import (  # noqa: F401
-        alerts,
-        auditing,
-        billing,
-        energy,
-        exporting,
-        fleet,
-        ingesting,
-        outcomes,
-        power,
-        pricechecks,
-        queries,
-        recommending,
-        replay,
-        replay_train,
-        routing,
-        sampling,
-        shadowing,
-        sql,
-        tokens,
-        training_sets,
-    )
+    for module in _MODULES:
+        import_module(f"app.operations.{module}")

@@ -164,7 +164,6 @@ def test_two_refreshes_of_one_source_never_run_at_once(desk: Desk, monkeypatch: 
         return SourceUnreachable("cut", source_id="openrouter")
 
     monkeypatch.setattr(ingesting, "fetch_source", slow)
-    monkeypatch.setattr(operations, "load_all", lambda: None)
     first = threading.Thread(target=lambda: operations.call(desk, "ingest.run", {"source": "openrouter"}, SYSTEM))
     first.start()
     assert inside.wait(5)

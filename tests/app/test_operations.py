@@ -1,0 +1,47 @@
+"""Every operation is found by its name alone, and finding one does not import what the others need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from app.errors import NotFound
+from app.operations import OPERATIONS, find, load_all
+
+
+def test_each_operation_is_registered_where_its_name_says() -> None:
+    """In a process of its own: here others may have imported every module already."""
+    load_all()
+    code = """
+import sys
+from app.operations import OPERATIONS, find
+for name in sys.argv[1:]:
+    OPERATIONS.clear()
+    for module in [m for m in sys.modules if m.startswith("app.operations.")]:
+        del sys.modules[module]
+    assert find(name).name == name
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *OPERATIONS], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_name_that_nobody_registered_is_answered_with_those_there_are() -> None:
+    with pytest.raises(NotFound, match=r"There is no operation 'recommend\.guess'") as told:
+        find("recommend.guess")
+    assert "recommend.list" in told.value.fix and "sql.run" in told.value.fix
+
+
+@pytest.mark.parametrize("name", ["runs", "sql.run", "alert.list", "import", "rank"])
+def test_a_light_operation_imports_no_statistics_and_no_kernels(name: str) -> None:
+    code = f"""
+import sys
+from app.operations import find
+find({name!r})
+print(*sorted({{"numba", "scipy.stats", "statsmodels", "tokenizers", "streamlit"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == ""
