@@ -7,11 +7,12 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser import launch_arguments, require_browser
 from tests.e2e.console import JOULEBOOK, Console, artifacts
@@ -39,6 +40,21 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
+Windows = Callable[..., BrowserContext]
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser) -> Windows:
+    """A window of a scheme and size; its pages share what was downloaded, as those of a person do."""
+
+    @cache
+    def opened(scheme: Literal["light", "dark"] = "light", width: int = 1440) -> BrowserContext:
+        height = 900 if width > 1100 else 768
+        return browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+
+    return opened
+
+
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     with Console(tmp_path_factory.mktemp("home")) as running:
@@ -46,11 +62,10 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
 
 
 @pytest.fixture
-def page(browser: Browser, console: Console) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    opened = context.new_page()
+def page(window: Windows) -> Iterator[Page]:
+    opened = window().new_page()
     yield opened
-    context.close()
+    opened.close()
 
 
 def keep(page: Page, name: str) -> None:
@@ -85,10 +100,9 @@ def press(page: Page, name: str | re.Pattern[str]) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES, ids=list(PAGES.values()))
 def test_every_page_opens_marked_as_sample_and_asks_nobody_else(
-    browser: Browser, console: Console, path: str, scheme: str
+    window: Windows, console: Console, path: str, scheme: str
 ) -> None:
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    page = context.new_page()
+    page = window(scheme).new_page()
     asked: set[str] = set()
     page.on("request", lambda request: asked.add(request.url))
     page.goto(f"{console.url}/{path}")
@@ -97,7 +111,7 @@ def test_every_page_opens_marked_as_sample_and_asks_nobody_else(
     settled(page)
     assert page.locator("[data-testid=stException]").count() == 0
     keep(page, f"{PAGES[path].lower()}-{scheme}")
-    context.close()
+    page.close()
     elsewhere = {u for u in asked if not u.startswith((console.url, "data:", "blob:"))}
     assert elsewhere == set()
 
@@ -110,16 +124,15 @@ def test_a_link_that_names_the_first_page_opens_it_without_complaint(page: Page,
     assert page.get_by_text("Page not found").count() == 0
 
 
-def test_a_narrow_window_shows_every_page_without_sideways_scrolling(browser: Browser, console: Console) -> None:
-    context = browser.new_context(viewport={"width": 1024, "height": 768})
-    page = context.new_page()
+def test_a_narrow_window_shows_every_page_without_sideways_scrolling(window: Windows, console: Console) -> None:
+    page = window("light", 1024).new_page()
     for path, title in PAGES.items():
         page.goto(f"{console.url}/{path}")
         expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
         settled(page)
         keep(page, f"{title.lower()}-1024")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    context.close()
+    page.close()
 
 
 def test_a_person_approves_watches_rolls_back_and_finds_it_all(page: Page, console: Console, tmp_path: Path) -> None:

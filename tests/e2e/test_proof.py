@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.console.conftest import sample_home as sample_home
 from tests.e2e.console import Console
+from tests.e2e.test_day import Windows, keep, settled, wait_for
 from tests.e2e.test_day import browser as browser
-from tests.e2e.test_day import keep, settled, wait_for
+from tests.e2e.test_day import window as window
 
 pytestmark = pytest.mark.browser
 PAGES = {
@@ -43,10 +44,8 @@ def console(tmp_path_factory: pytest.TempPathFactory, sample_home: Path) -> Iter
         yield running
 
 
-def opened(browser: Browser, console: Console, path: str, *, scheme: str = "light", width: int = 1440) -> Page:
-    height = 900 if width > 1100 else 768
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
-    page = context.new_page()
+def opened(window: Windows, console: Console, path: str, *, scheme: str = "light", width: int = 1440) -> Page:
+    page = window(scheme, width).new_page()
     page.goto(f"{console.url}/{path}")
     expect(page.locator("table").first).to_be_visible()
     settled(page)
@@ -57,18 +56,18 @@ def opened(browser: Browser, console: Console, path: str, *, scheme: str = "ligh
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1440), ("light", 1024)])
 @pytest.mark.parametrize("name", PAGES)
 def test_the_pages_of_the_proof_fit_in_both_themes(
-    browser: Browser, console: Console, name: str, scheme: str, width: int
+    window: Windows, console: Console, name: str, scheme: str, width: int
 ) -> None:
-    page = opened(browser, console, PAGES[name], scheme=scheme, width=width)
+    page = opened(window, console, PAGES[name], scheme=scheme, width=width)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     cut = page.evaluate(_CUT)
     assert not cut or (width < 1440 and name == "proof-request")  # the ranking of a request scrolls within itself
     keep(page, f"{name}-{scheme}-{width}")
-    page.context.close()
+    page.close()
 
 
-def test_each_interval_is_drawn_on_the_side_that_its_words_tell(browser: Browser, console: Console) -> None:
-    page = opened(browser, console, PAGES["proof-failed"])
+def test_each_interval_is_drawn_on_the_side_that_its_words_tell(window: Windows, console: Console) -> None:
+    page = opened(window, console, PAGES["proof-failed"])
     bars = page.locator(".jb-gatebar")
     assert bars.count() >= 6
     for bar in bars.all():
@@ -78,13 +77,13 @@ def test_each_interval_is_drawn_on_the_side_that_its_words_tell(browser: Browser
         below = "must lie below" in words
         good = high <= margin + 2 if below else low >= margin - 2
         assert good == words.endswith("pass"), words
-    page.context.close()
+    page.close()
 
 
 def test_a_row_of_the_requests_opens_its_explanation_and_the_address_keeps_it(
-    browser: Browser, console: Console
+    window: Windows, console: Console
 ) -> None:
-    page = opened(browser, console, "shadow?policy=R-0001")
+    page = opened(window, console, "shadow?policy=R-0001")
     grid = page.locator("[data-testid=stDataFrame] canvas").first
     grid.scroll_into_view_if_needed()
     box = grid.bounding_box()
@@ -97,11 +96,11 @@ def test_a_row_of_the_requests_opens_its_explanation_and_the_address_keeps_it(
     expect(page.get_by_text("The ranking of that instant")).to_be_visible()
     page.get_by_role("button", name="Close the request").click()
     expect(page.get_by_text("The ranking of that instant")).to_have_count(0)
-    page.context.close()
+    page.close()
 
 
-def test_a_person_approves_by_keyboard_and_the_dialog_tells_the_content(browser: Browser, console: Console) -> None:
-    page = opened(browser, console, "recommendations?rec=R-0002")
+def test_a_person_approves_by_keyboard_and_the_dialog_tells_the_content(window: Windows, console: Console) -> None:
+    page = opened(window, console, "recommendations?rec=R-0002")
     button = page.get_by_role("button", name=re.compile("^Approve rev"))
     button.focus()
     page.keyboard.press("Enter")
@@ -115,11 +114,11 @@ def test_a_person_approves_by_keyboard_and_the_dialog_tells_the_content(browser:
     wait_for(lambda: console.json("recommend", "show", "R-0002")["state"] == "APPROVED", "the approval")
     expect(page.get_by_text("1 of 1 approvals")).to_be_visible()
     keep(page, "proof-approved")
-    page.context.close()
+    page.close()
 
 
-def test_the_trail_is_downloaded_and_holds_against_the_ledger(browser: Browser, console: Console) -> None:
-    page = opened_audit(browser, console)
+def test_the_trail_is_downloaded_and_holds_against_the_ledger(window: Windows, console: Console) -> None:
+    page = opened_audit(window, console)
     page.get_by_text("Export, anchor, compare").click()
     with page.expect_download() as waited:
         page.get_by_role("button", name="Export as JSON lines").click()
@@ -129,11 +128,11 @@ def test_the_trail_is_downloaded_and_holds_against_the_ledger(browser: Browser, 
     assert [e["seq"] for e in events] == list(range(1, len(events) + 1))
     assert console.json("verify", "--against", str(waited.value.path()))["ok"]
     keep(page, "proof-audit")
-    page.context.close()
+    page.close()
 
 
-def opened_audit(browser: Browser, console: Console) -> Page:
-    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+def opened_audit(window: Windows, console: Console) -> Page:
+    page = window().new_page()
     page.goto(f"{console.url}/audit")
     expect(page.get_by_text("events in the ledger")).to_be_visible()
     settled(page)
