@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -45,3 +46,29 @@ def warehouse(tmp_path: Path, _new_warehouse: Path) -> Iterator[Warehouse]:
     opened = Warehouse.open(Path(shutil.copy(_new_warehouse, tmp_path / "warehouse.duckdb")))
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the sample loaded and its shadows judged: made once per run, by whichever worker needs it first.
+
+    Copy it (`shutil.copytree(sample_home, own, dirs_exist_ok=True)`); it is shared and stays as it is.
+    """
+    from app.desk import local_operator, open_desk
+    from app.operations import call
+    from app.settings import load_settings
+
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    home = shared / "sample-home"
+    with (shared / "sample-home.lock").open("w") as lock, pytest.MonkeyPatch.context() as patch:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            making = own / "sample-home-in-the-making"
+            patch.setenv("JOULEBOOK_HOME", str(making))
+            patch.setenv("JOULEBOOK_OFFLINE", "true")
+            desk = open_desk(load_settings())
+            call(desk, "sample.load", {}, local_operator("cli"))
+            desk.close()
+            making.rename(home)
+    return home

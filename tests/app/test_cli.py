@@ -6,6 +6,7 @@ The same command must give the same answer, exit code and audit trail either way
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,16 +49,15 @@ class Desk:
 
 
 @pytest.fixture(scope="module", params=["without console", "with console"])
-def desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sample_home: Path) -> Iterator[Desk]:
     home = tmp_path_factory.mktemp("home")
+    shutil.copytree(sample_home, home, dirs_exist_ok=True)
     console = Console(home, JOULEBOOK_POWER__ENABLED="false")
     if request.param == "with console":
         with console:
             yield Desk(home, console, console.environment)
         return
-    made = Desk(home, None, console.environment)
-    made.json("sample", "load")
-    yield made
+    yield Desk(home, None, console.environment)
 
 
 def test_the_command_uses_the_console_where_one_runs(desk: Desk) -> None:
@@ -268,13 +268,12 @@ def test_sample_data_is_removed_whole_and_can_be_loaded_again(desk: Desk) -> Non
     assert desk.json("recommend", "list")["recommendations"]
 
 
-def test_verify_fails_when_an_event_was_edited(tmp_path: Path) -> None:
+def test_verify_fails_when_an_event_was_edited(tmp_path: Path, sample_home: Path) -> None:
     import duckdb
 
     home = tmp_path / "home2"
-    home.mkdir()
+    shutil.copytree(sample_home, home)
     environment = Console(home).environment
-    json_of(run_cli(environment, "sample", "load", "--json"))
     raw = duckdb.connect(str(home / "joulebook.duckdb"))
     raw.execute("UPDATE ledger.event SET actor = 'mallory' WHERE seq = 1")
     raw.close()

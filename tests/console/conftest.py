@@ -9,22 +9,8 @@ from pathlib import Path
 import pytest
 
 from app import desk as desks
-from app.desk import Desk, local_operator, open_desk
-from app.operations import call
+from app.desk import Desk, open_desk
 from app.settings import load_settings
-
-
-@pytest.fixture(scope="session")
-def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with the sample loaded, its shadows judged: made once, copied by each test that needs it."""
-    home = tmp_path_factory.mktemp("sample")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JOULEBOOK_HOME", str(home))
-        patch.setenv("JOULEBOOK_OFFLINE", "true")
-        opened = open_desk(load_settings())
-        call(opened, "sample.load", {}, local_operator("cli"))
-        opened.close()
-    return home
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -56,8 +57,10 @@ def window(browser: Browser) -> Windows:
 
 
 @pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
-    with Console(tmp_path_factory.mktemp("home")) as running:
+def console(tmp_path_factory: pytest.TempPathFactory, sample_home: Path) -> Iterator[Console]:
+    home = tmp_path_factory.mktemp("home")
+    shutil.copytree(sample_home, home, dirs_exist_ok=True)
+    with Console(home) as running:
         yield running
 
 

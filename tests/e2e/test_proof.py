@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.conftest import sample_home as sample_home
 from tests.e2e.console import Console
 from tests.e2e.test_day import Windows, keep, settled, wait_for
 from tests.e2e.test_day import browser as browser

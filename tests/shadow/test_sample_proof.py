@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -25,14 +26,14 @@ MIX = {"debugging|0-511": 0.7, "general_chat|2048-8191": 0.295, "summarization|5
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """The sample, loaded once for this file."""
+def loaded(tmp_path_factory: pytest.TempPathFactory, sample_home: Path) -> Iterator[Desk]:
+    """The sample, for this file."""
     home = tmp_path_factory.mktemp("sample")
+    shutil.copytree(sample_home, home, dirs_exist_ok=True)
     (home / "joulebook.toml").write_text("[sample]\nload_when_empty = false\n[power]\nenabled = false\n")
     patch = pytest.MonkeyPatch()
     patch.setenv("JOULEBOOK_HOME", str(home))
     desk = open_desk(load_settings())
-    operate(desk, "sample.load")
     yield desk
     desk.close()
     patch.undo()
