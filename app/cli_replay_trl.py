@@ -8,20 +8,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from pydantic import ValidationError
 
 from app import cli_print as out
 from app.client import Client
-from app.errors import BadRequest
-from app.operations import sentences
+from app.errors import BadRequest, sentences
 from app.policy_errors import policy_errors
 from app.settings import load_settings
-from app.trl_training import TrainSettings, train_router
-from app.trl_training.environment import check_device, require
-from app.trl_training.files import read_training_set
+
+if TYPE_CHECKING:
+    from app.trl_training import TrainSettings
 
 _LONG = frozenset({"trained_on", "stages"})
 _FLAGS = {"lam": "lambda"}
@@ -41,6 +40,10 @@ def train(
     """The manifest of the trained router, with its name as a policy. Raises AppError and BadParameter."""
     if folder is None:
         raise typer.BadParameter("--method trl needs a folder to train into", param_hint="--out")
+    from app.trl_training import train_router
+    from app.trl_training.environment import check_device, require
+    from app.trl_training.files import read_training_set
+
     settings = _settings(told, loading["seed"], pairs)
     with policy_errors():
         require()
@@ -86,6 +89,8 @@ def _settings(told: Mapping[str, Any], seed: int, pairs: list[str] | None) -> Tr
         given["rl_steps"] = 0
     if told["stage"] == "grpo":
         given["beta"] = 0.0
+    from app.trl_training import TrainSettings
+
     try:
         return TrainSettings.model_validate(given | dict(one.partition("=")[::2] for one in pairs or ()))
     except ValidationError as error:

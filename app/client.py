@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from app import runtime
-from app.desk import Desk, local_downstream, local_operator, open_desk
 from app.errors import (
     AppError,
     BadRequest,
@@ -24,9 +23,11 @@ from app.errors import (
     Unauthenticated,
     Unavailable,
 )
-from app.operations import call
 from app.runtime import Runtime
 from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.desk import Desk  # and what reads the warehouse: imported only where no console answers
 
 _BY_STATUS: dict[int, type[AppError]] = {
     401: Unauthenticated,
@@ -71,6 +72,9 @@ class Client:
         """Run an operation as the local operator, or as the downstream `target`. Raises AppError."""
         given = {k: v for k, v in (params or {}).items() if v is not None}
         if self._desk is not None:
+            from app.desk import local_downstream, local_operator
+            from app.operations import call
+
             return call(self._desk, name, given, local_downstream(target) if target else local_operator("cli"))
         assert self._remote is not None
         return _post(self._remote, name, given, target)
@@ -93,6 +97,8 @@ def answers(found: Runtime) -> bool:
 
 def _open_waiting(settings: Settings, found: Runtime | None) -> Desk:
     """Another command may hold the file for a moment; a console that does not answer holds it for good."""
+    from app.desk import open_desk
+
     deadline = time.monotonic() + _LOCK_WAIT_S
     while True:
         try:

@@ -15,6 +15,8 @@ AppError                    status  exit
 
 from __future__ import annotations
 
+from pydantic import ValidationError
+
 
 class AppError(Exception):
     status = 500
@@ -73,3 +75,11 @@ class DeliveryFailed(Unavailable):
     def __init__(self, message: str, *, fix: str = "", transient: bool = True) -> None:
         super().__init__(message, fix=fix)
         self.transient = transient
+
+
+def sentences(error: ValidationError) -> str:
+    """A pydantic error in words: one `field: what` per mistake, without echoing the value."""
+    return "; ".join(
+        f"{'.'.join(str(p) for p in item['loc']) or 'parameters'}: {item['msg'].removeprefix('Value error, ')}"
+        for item in error.errors()
+    )

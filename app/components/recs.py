@@ -103,6 +103,7 @@ def promise_line(told: Mapping[str, Any]) -> str:
         if metric.get("difference") is not None:
             mark = evidence_html(metric["evidence_class"])
             parts.append(f'<span class="jb-num">{percent(metric["difference"], signed=True)}</span> {word} {mark}')
+    success: str | None
     proved = told.get("proved_success")  # the gate's own, on more requests than the proposal had
     if proved is not None:
         success = f"{_difference(proved, 1)} {proved['evidence_class'].replace('_', ' ')}, n {count(proved['n'])}"

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from app.errors import AppError, BadRequest, Conflict, Forbidden, NotFound, Unavailable
+from app.errors import AppError, BadRequest, Conflict, Forbidden, NotFound, Unavailable, sentences
 from ingest.errors import IngestError, UnknownKind
-from warehouse import ledger
 from warehouse.errors import (
     SqlRefused,
     StaleRevision,
@@ -98,6 +97,7 @@ def call(desk: Desk, name: str, params: Mapping[str, Any] | Params, actor: Actor
     Forbidden for a missing scope, Unavailable when the warehouse cannot be used.
     """
     from app.operations import auditing
+    from warehouse import ledger  # brings DuckDB and polars, which a command that a console answers does not need
 
     found = find(name)
     if not actor.may(found.scope):
@@ -128,6 +128,8 @@ def call(desk: Desk, name: str, params: Mapping[str, Any] | Params, actor: Actor
 
 def _refuse_behind(desk: Desk) -> None:
     """Nothing is decided, handed out or reported on a ledger that is older than its anchor. Raises Conflict."""
+    from warehouse import ledger
+
     why = ledger.behind(desk.warehouse)
     if why is not None:
         raise Conflict(
@@ -135,14 +137,6 @@ def _refuse_behind(desk: Desk) -> None:
             fix="put the newer warehouse back, or `joulebook audit accept-restore REASON`; targets may hold changes "
             "that this ledger does not know",
         )
-
-
-def sentences(error: ValidationError) -> str:
-    """A pydantic error in words: one `field: what` per mistake, without echoing the value."""
-    return "; ".join(
-        f"{'.'.join(str(p) for p in item['loc']) or 'parameters'}: {item['msg'].removeprefix('Value error, ')}"
-        for item in error.errors()
-    )
 
 
 def as_app_error(error: WarehouseError | IngestError) -> AppError:

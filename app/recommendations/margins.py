@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from app.errors import BadRequest
-from app.operations import sentences
+from app.errors import BadRequest, sentences
 from app.sections import MarginSettings
 from policies.proof.margins import Margins
 from warehouse.ids import content_hash

@@ -14,8 +14,7 @@ import typer
 from pydantic import ValidationError
 
 from app.client import Client
-from app.errors import AppError
-from app.operations import sentences
+from app.errors import AppError, sentences
 from app.settings import load_settings
 from app.trl_training.files import read_training_set
 from app.trl_training.run import load_policy, train_router

@@ -45,3 +45,10 @@ print(*sorted({{"numba", "scipy.stats", "statsmodels", "tokenizers", "streamlit"
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_the_command_line_is_read_without_the_warehouse() -> None:
+    """What a running console answers needs neither DuckDB nor polars here: `joulebook --help` is there at once."""
+    code = "import app.cli, sys; print(*sorted({'duckdb', 'polars', 'numpy', 'scipy', 'numba'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == ""
