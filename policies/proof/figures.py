@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy import stats
 
 from policies.proof import quantiles, ratios, sequences, strata
 from policies.proof.checked import Floats, Interval
@@ -187,6 +186,8 @@ def _independent(case: Case, told: Columns, estimate: float, binary: bool) -> Bo
         return Bound(estimate, interval, told.n, "Newcombe's interval, independent samples", coverage=told.coverage)
     if told.n < 2 or not (one.std() or zero.std()):
         raise NoData("graded success does not vary.", fix="give more runs")
+    from scipy import stats  # half a second: not at every start
+
     found = stats.ttest_ind(one, zero, equal_var=False).confidence_interval(case.level)
     return Bound(estimate, (float(found.low), float(found.high)), told.n, "Welch's t, graded success",
                  coverage=told.coverage)  # fmt: skip

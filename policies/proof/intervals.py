@@ -12,7 +12,6 @@ from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from policies.proof.checked import (
     Floats,
@@ -191,6 +190,8 @@ def _crossing(outside: Callable[[float], float], estimate: float, end: float) ->
     """Where `outside` turns positive between the estimate and -1 or 1."""
     if outside(end) <= 0:
         return end
+    from scipy.optimize import brentq  # slow to import: not at every start
+
     return float(brentq(outside, estimate, end, xtol=1e-12, rtol=1e-14))
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
-from scipy.stats import binom, false_discovery_control
 
 from policies.proof.checked import Floats, Interval, same_length, z_two_sided
 from policies.proof.errors import NoData, ValuesInvalid
@@ -50,7 +49,9 @@ def drill_down(p_by_category: Mapping[str, float], rate: float = 0.05) -> list[W
         return []
     names = list(p_by_category)
     p = _p_values([p_by_category[name] for name in names])
-    q = false_discovery_control(p, method="bh")
+    from scipy import stats  # half a second: not at every start
+
+    q = stats.false_discovery_control(p, method="bh")
     rows = [Warned(name, float(a), float(b), bool(b <= rate)) for name, a, b in zip(names, p, q, strict=True)]
     return sorted(rows, key=lambda row: (row.q, row.p, row.category))
 
@@ -61,7 +62,9 @@ def p_harm(candidate: npt.ArrayLike, control: npt.ArrayLike) -> float:
     differ = table.b + table.c
     if not differ:
         return 1.0
-    return float(binom.cdf(table.b, differ, 0.5))
+    from scipy import stats  # half a second: not at every start
+
+    return float(stats.binom.cdf(table.b, differ, 0.5))
 
 
 @dataclass(frozen=True)

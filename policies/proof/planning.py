@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from policies.proof.checked import Interval, probability
@@ -65,6 +64,8 @@ def expected_range(n: int) -> float:
     """Mean range of n standard normal values (d2 of control charts): 2.326 for n = 5."""
     if n < 2:
         raise ValuesInvalid(f"n is {n}.", fix="a range needs at least 2 values")
+
+    from scipy.integrate import quad  # slow to import: not at every start
 
     def above(x: float) -> float:
         return float(-np.expm1(n * log_ndtr(x)) - ndtr(-x) ** n)

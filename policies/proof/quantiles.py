@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from policies.kernels import jit
 from policies.proof.checked import Floats, Interval, probability, same_length, vector
@@ -35,6 +34,8 @@ def quantile_interval(values: npt.ArrayLike, q: float = 0.95, confidence: float 
     """
     array = vector(values, "values", endless=True)
     probability(q, "q")
+    from scipy import stats  # half a second: not at every start
+
     found = stats.quantile_test(array, p=q).confidence_interval(probability(confidence))
     low, high = float(found.low), float(found.high)
     return (-math.inf if math.isnan(low) else low), (math.inf if math.isnan(high) else high)

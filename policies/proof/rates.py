@@ -8,7 +8,6 @@ from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 from scipy.special import betaincinv
 
 from policies.proof.checked import Floats, Interval, count, probability, same_length, total, vector, z_two_sided
@@ -106,6 +105,8 @@ def graded_difference(candidate: npt.ArrayLike, control: npt.ArrayLike, confiden
     probability(confidence)
     if n < 2 or not (one - zero).std():
         return -1.0, 1.0
+    from scipy import stats  # half a second: not at every start
+
     found = stats.ttest_rel(one, zero).confidence_interval(confidence)
     return max(float(found.low), -1.0), min(float(found.high), 1.0)
 

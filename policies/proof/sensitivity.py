@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
-from scipy.optimize import brentq
+from scipy.special import ndtri
 
 from policies.proof.checked import Floats, Interval, z_two_sided
 from policies.proof.errors import ValuesInvalid
@@ -43,7 +42,7 @@ class Input:
             raise ValuesInvalid(f"value {self.value} is outside {self.low}..{self.high}.", fix="widen the range")
 
     def quantile(self, u: Floats) -> Floats:
-        return np.asarray(np.clip(self.value + self.sd * stats.norm.ppf(u), self.low, self.high))
+        return np.asarray(np.clip(self.value + self.sd * ndtri(u), self.low, self.high))
 
 
 @dataclass(frozen=True)
@@ -126,6 +125,8 @@ def sobol(margin: Margin, inputs: Mapping[str, Input], *, n: int = 1_024, seed: 
 
     if float(np.ptp(evaluate(np.random.default_rng(seed).uniform(size=(len(names), 64))))) == 0:
         return []
+    from scipy import stats  # half a second: not at every start
+
     found = stats.sobol_indices(
         func=evaluate, n=n, dists=[stats.uniform()] * len(names), rng=np.random.default_rng(seed)
     )
@@ -141,6 +142,8 @@ def break_even(margin: Margin, values: Mapping[str, float], name: str, within: I
         raise ValuesInvalid(f"there is no input {name!r}.", fix=f"use one of {', '.join(values)}")
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValuesInvalid(f"the range is {low}..{high}.", fix="give a finite lower end below a finite upper end")
+
+    from scipy.optimize import brentq  # slow to import: not at every start
 
     def at(x: float) -> float:
         return _at(margin, {**values, name: x})

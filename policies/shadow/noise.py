@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from policies.proof.checked import Floats
 
@@ -80,6 +79,8 @@ def order_effect(ratio: npt.ArrayLike, first_arm: Sequence[str | None]) -> Order
     n, share = int(known.sum()), control.size / int(known.sum())
     effect = p = None
     if min(control.size, candidate.size) >= 2 and (control.std() or candidate.std()):
+        from scipy import stats  # half a second: not at every start
+
         effect = float(candidate.mean() - control.mean())
         p = float(stats.ttest_ind(candidate, control, equal_var=False).pvalue)
     warnings = []

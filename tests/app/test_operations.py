@@ -52,3 +52,16 @@ def test_the_command_line_is_read_without_the_warehouse() -> None:
     code = "import app.cli, sys; print(*sorted({'duckdb', 'polars', 'numpy', 'scipy', 'numba'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_nothing_that_is_slow_to_import_is_imported_before_it_is_used() -> None:
+    """A start of the console imports every operation: statistics, optimisers and tokenizers come with their first use."""
+    code = """
+import sys
+from app.operations import load_all
+load_all()
+slow = {"scipy.stats", "scipy.optimize", "scipy.integrate", "statsmodels", "tokenizers", "streamlit", "plotly"}
+print(*sorted(slow & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == ""
