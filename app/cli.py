@@ -111,7 +111,7 @@ def import_(
     json_: Json = False,
 ) -> None:
     """Import a file through the same parser as the live source. Ctrl+C cancels; nothing of it is kept then."""
-    from app.importing import import_with_progress
+    from app.watching import BYTES, watched
 
     params = {
         "kind": kind,
@@ -122,7 +122,7 @@ def import_(
         "options": pairs(option or [], "option", "timezone=UTC"),
     }
     with Client(load_settings()) as client:
-        told = import_with_progress(client, params, show=not json_ and sys.stderr.isatty())
+        told = watched(client, "import", params, show=not json_ and sys.stderr.isatty(), bar=BYTES)
     out.run(told, as_json=json_)
     if told["state"] == "FAILED":
         raise typer.Exit(1)

@@ -13,8 +13,8 @@ from app.client import Client
 from app.errors import BadRequest
 from app.fleet import printing
 from app.fleet.files import read_scenario
-from app.replay.watching import watched
 from app.settings import load_settings
+from app.watching import watched
 from warehouse.ids import canonical_json
 
 fleet = typer.Typer(help="Fleet: power models, simulation and load-balancing policies.", no_args_is_help=True)

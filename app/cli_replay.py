@@ -12,8 +12,8 @@ from app import cli_print as out
 from app import cli_replay_trl
 from app.client import Client
 from app.replay import printing
-from app.replay.watching import watched
 from app.settings import load_settings
+from app.watching import watched
 
 replay = typer.Typer(help="Replay lab: what another routing policy would have cost.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

@@ -44,6 +44,7 @@ class Chosen:
 
 
 def show(data_set: reads.DataSet, top: Columns) -> None:
+    replay_jobs.news(data_set.name)
     found = read(reads.runs, data_set.name)
     if not found:
         _nothing(data_set)

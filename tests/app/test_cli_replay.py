@@ -20,8 +20,8 @@ from app.errors import AppError, Conflict
 from app.operations import call
 from app.replay import runs as replay_runs
 from app.replay.progress import Progress
-from app.replay.watching import watched
 from app.settings import load_settings
+from app.watching import watched
 from tests.app.replaying import N, outcomes
 
 FAST = ("--embedder", "none", "--policy", "oracle", "--policy", "random", "--policy", "benchmark")

@@ -55,7 +55,7 @@ def test_the_command_line_is_read_without_the_warehouse() -> None:
 
 
 def test_nothing_that_is_slow_to_import_is_imported_before_it_is_used() -> None:
-    """A start of the console imports every operation: statistics, optimisers and tokenizers come with their first use."""
+    """A start of the console imports every operation: statistics, optimisers come with first use."""
     code = """
 import sys
 from app.operations import load_all

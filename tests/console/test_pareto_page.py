@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components import links, replay_jobs
+from app.components import links, pareto_replay, replay_jobs
 from app.components.pareto_chart import place_labels
 from app.components.replay_chart import Panel, View, draw
 from app.components.replay_jobs import job_of
@@ -310,6 +310,24 @@ def test_a_data_set_that_was_never_replayed_is_replayed_by_one_button(
     assert not page.exception
     assert page.selectbox(key="r-policy").value
     assert replayed.warehouse.scalar("SELECT count(*) FROM core.replay_run WHERE dataset = 'untouched'") == 1
+
+
+def test_a_replay_that_ends_while_the_page_is_drawn_is_shown_all_the_same(
+    replayed: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast(monkeypatch)
+    nothing = pareto_replay._nothing
+
+    def slowly(data_set: Any) -> None:  # after it was read that no run is stored
+        job = job_of("untouched")
+        if job is not None and job.thread is not None:
+            job.thread.join(60)
+        nothing(data_set)
+
+    monkeypatch.setattr(pareto_replay, "_nothing", slowly)
+    page = press(open_page("pareto", dataset="untouched"), "r-run-go")
+    assert not page.exception
+    assert page.selectbox(key="r-policy").value
 
 
 def fast(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
