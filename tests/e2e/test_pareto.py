@@ -7,13 +7,16 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
+from tests.app.replaying import outcomes
 from tests.console.replayed import replayed_file as replayed_file
 from tests.e2e.console import Console
+from tests.e2e.test_day import Windows, keep, settled
 from tests.e2e.test_day import browser as browser
-from tests.e2e.test_day import keep, settled
+from tests.e2e.test_day import window as window
 
 pytestmark = pytest.mark.browser
 
@@ -37,10 +40,8 @@ def console(tmp_path_factory: pytest.TempPathFactory, replayed_file: Path) -> It
         yield running
 
 
-def opened(browser: Browser, console: Console, path: str, *, scheme: str = "light", width: int = 1440) -> Page:
-    height = 900 if width > 1100 else 768
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
-    page = context.new_page()
+def opened(window: Windows, console: Console, path: str, *, scheme: str = "light", width: int = 1440) -> Page:
+    page = window(scheme, width).new_page()
     page.goto(f"{console.url}/{path}")
     expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
     settled(page)
@@ -52,8 +53,8 @@ def chosen(page: Page, key: str = "r-policy") -> str:
     return page.locator(f".st-key-{key} input").first.input_value()
 
 
-def test_a_click_on_a_point_shows_its_card_and_the_address_keeps_it(browser: Browser, console: Console) -> None:
-    page = opened(browser, console, "pareto?dataset=ours&r-policy=benchmark")
+def test_a_click_on_a_point_shows_its_card_and_the_address_keeps_it(window: Windows, console: Console) -> None:
+    page = opened(window, console, "pareto?dataset=ours&r-policy=benchmark")
     assert chosen(page).startswith("benchmark")
     page.mouse.click(*page.evaluate(_WHERE, "oracle"))
     expect(page.get_by_text("bound, not deployable")).to_be_visible()
@@ -68,41 +69,45 @@ def test_a_click_on_a_point_shows_its_card_and_the_address_keeps_it(browser: Bro
     expect(page.get_by_text("role smallest")).to_be_visible()
     page.go_back()
     expect(page.get_by_text("bound, not deployable")).to_be_visible()
-    page.context.close()
+    page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_two_conditions_stand_side_by_side_from_a_link(browser: Browser, console: Console, scheme: str) -> None:
+def test_two_conditions_stand_side_by_side_from_a_link(window: Windows, console: Console, scheme: str) -> None:
     runs = console.json("replay", "report", "--dataset", "ours")
     second = runs["blocks"][1]["replay_run_id"]
     path = f"pareto?dataset=ours&r-x=gco2_per_query&r-beside={second}&r-policy=benchmark&r-with=always-small"
-    page = opened(browser, console, path, scheme=scheme)
+    page = opened(window, console, path, scheme=scheme)
     expect(page.locator(".js-plotly-plot .xaxislayer-above")).to_have_count(2)
     expect(page.get_by_text("only A right").first).to_be_visible()
     keep(page, f"pareto-beside-{scheme}")
-    page.context.close()
+    page.close()
 
 
-def test_a_narrow_window_holds_the_replay_without_sideways_scrolling(browser: Browser, console: Console) -> None:
-    page = opened(browser, console, "pareto?dataset=ours&r-with=always-small", width=1024)
+def test_a_narrow_window_holds_the_replay_without_sideways_scrolling(window: Windows, console: Console) -> None:
+    page = opened(window, console, "pareto?dataset=ours&r-with=always-small", width=1024)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     keep(page, "pareto-replay-1024")
-    page.context.close()
+    page.close()
 
 
-def test_what_was_never_replayed_is_replayed_from_the_page(browser: Browser, console: Console) -> None:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    page = context.new_page()
+def test_what_was_never_replayed_is_replayed_from_the_page(window: Windows, console: Console, tmp_path: Path) -> None:
+    # So many queries take seconds to replay, however fast the machine: what is cancelled here runs.
+    long = outcomes(tmp_path / "long.csv", n=60_000)
+    pl.read_csv(long).drop("prompt").write_csv(long)
+    assert console.json("import", "outcomes", str(long), "--option", "dataset=long")["state"] == "OK"
+    page = window().new_page()
+    page.goto(f"{console.url}/pareto?dataset=long")
+    page.get_by_role("button", name="Replay now").click()
+    expect(page.get_by_text(re.compile("^Replaying long: "))).to_be_visible()
+    page.get_by_role("button", name="Cancel the replay").click()
+    expect(page.get_by_text("The replay was cancelled; nothing of it was kept.")).to_be_visible(timeout=60_000)
     page.goto(f"{console.url}/pareto?dataset=untouched")
     expect(page.get_by_text("No replay of untouched is stored yet")).to_be_visible()
     keep(page, "pareto-empty")
-    page.get_by_role("button", name="Replay now").click()
-    expect(page.get_by_text(re.compile("^Replaying untouched: "))).to_be_visible()
-    page.get_by_role("button", name="Cancel the replay").click()
-    expect(page.get_by_text("The replay was cancelled; nothing of it was kept.")).to_be_visible(timeout=60_000)
     page.get_by_role("button", name="Replay now").click()
     expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible(timeout=120_000)
     settled(page)
     keep(page, "pareto-replayed")
     assert page.locator("[data-testid=stException]").count() == 0
-    context.close()
+    page.close()
