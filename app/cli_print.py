@@ -199,12 +199,12 @@ def recommendations(told: dict[str, Any], *, as_json: bool) -> None:
 def refreshed(told: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         return document(told)
-    for word in ("proposed", "revised", "superseded", "expired"):
+    for word in ("proposed", "revised", "superseded", "expired", "lapsed"):
         if told[word]:
             _out.print(f"{word}: {', '.join(told[word])}")
     for held in told["held"]:
         _out.print(f"held back: {escape(held['title'])}: {escape(held['reason'])}")
-    if not any(told[w] for w in ("proposed", "revised", "superseded", "expired")):
+    if not any(told[w] for w in ("proposed", "revised", "superseded", "expired", "lapsed")):
         _out.print("nothing new to propose")
     return None
 

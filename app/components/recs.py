@@ -31,6 +31,7 @@ _WORDS = {
     "approval_given": "approval given, more are needed",
     "approved": "approved",
     "promoted": "promoted",
+    "promotion_lapsed": "promotion lapsed, nobody collected it; the stage before goes on",
     "sent": "handed to {target}",
     "acknowledged": "acknowledged by {target}",
     "actuated": "actuated by {target}",

@@ -119,7 +119,7 @@ def _compared() -> None:
     if "held" not in told:
         shapes.note(f"Judged: {judged}." if judged else "Nothing is new since the last verdicts.")
         return
-    names = ("proposed", "revised", "unchanged", "superseded", "expired")
+    names = ("proposed", "revised", "unchanged", "superseded", "expired", "lapsed")
     words = [f"{count(len(told[k]))} {k}" for k in names if told[k]]
     held = told["held"]
     text = f"Compared at {instant(parse_instant(told['as_of']))} with the {told['table_basis']}: " + (

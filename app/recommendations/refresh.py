@@ -42,13 +42,14 @@ class Found:
 
 @dataclass
 class Told:
-    """What a refresh did, as ids."""
+    """What a refresh did, as ids. `lapsed`: promotions that nobody collected; the stage before goes on."""
 
     proposed: list[str] = field(default_factory=list)
     revised: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
     expired: list[str] = field(default_factory=list)
+    lapsed: list[str] = field(default_factory=list)
 
 
 def compare(desk: Desk) -> Found:
@@ -74,7 +75,7 @@ def write(tx: Transaction, desk: Desk, actor: Actor, found: Found) -> Told:
     told = Told()
     for state in guardrails.overdue(known, now):
         store.append(tx, actor, state.id, lifecycle.decide(state, Command("expire"), now=now))
-        told.expired.append(state.id)
+        (told.lapsed if state.unclaimed else told.expired).append(state.id)
     open_ones = {tuple(s.content["group"]): s for s in known if _open(s) and s.id not in told.expired}
     count = len(known) + ledger.lost(tx)  # an id that a lost event may have named is never given again
     for proposal in found.proposals:

@@ -180,10 +180,10 @@ def repeat_hold(evidence_hash: str, key: Sequence[Any], states: Sequence[RecStat
 
 
 def overdue(states: Iterable[RecState], now: datetime) -> list[RecState]:
-    """Recommendations whose time or approval is over and that nobody has taken up."""
+    """Recommendations whose time, approval or promotion is over and that nobody has taken up."""
 
     def over(state: RecState) -> bool:
         late = state.expires_at is not None and now >= state.expires_at
-        return (state.state in UNDECIDED and late) or (state.uncollected and (late or state.lapsed(now) is not None))
+        return (late and (state.state in UNDECIDED or state.uncollected)) or state.lapsed(now) is not None
 
     return [s for s in states if over(s)]

@@ -4,6 +4,7 @@
     OBSERVING -> (next stage) APPROVED -> ... | SUCCEEDED | FAILED
     SHADOWING -> INCONCLUSIVE | FAILED; undecided -> DISMISSED | EXPIRED | SUPERSEDED
     APPROVED -> DISMISSED | EXPIRED (nobody collected it); SENT .. -> REJECTED_BY_TARGET (nobody took it)
+    APPROVED -> OBSERVING (nobody collected the next stage in time: the one before goes on)
     SENT .. FAILED -> (pending rollback) -> ROLLED_BACK
 
 Operator commands must carry exactly the current revision. Reports of targets must carry a revision between
@@ -119,6 +120,10 @@ def why_not(
 
 
 def _expire(state: RecState, command: Command, out: Drafts, now: datetime, blocked: str | None) -> None:
+    if state.unclaimed and state.lapsed(now) is not None:
+        why = f"no target collected {state.stage.name} before its promotion lapsed"
+        out.add("promotion_lapsed", state=State.OBSERVING, reason=why, stage=state.stage.name)
+        return
     if state.state not in UNDECIDED | {State.APPROVED} or any(t.has_change for t in state.targets):
         raise refuse(state, command, f"it is {state.label}", "nothing is left to do")
     if state.lapsed(now) is not None:

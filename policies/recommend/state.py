@@ -118,6 +118,16 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """Where a stage stood when it was promoted from: what holds again where nobody collects the next one in time."""
+
+    targets: tuple[TargetState, ...]
+    stage_since: datetime | None
+    approved_at: datetime | None
+    decision_revision: int
+
+
+@dataclass(frozen=True)
 class RecState:
     """A recommendation as of its last event.
 
@@ -149,6 +159,7 @@ class RecState:
     stage_no: int = 0
     stage_since: datetime | None = None  # since when every target carries the current stage
     in_force: bool = False  # the routing table says the new content
+    before_stage: Standing | None = None  # of the stage before the present one; None on the first
 
     @property
     def governance(self) -> Governance:
@@ -180,10 +191,16 @@ class RecState:
         taken = any(t.has_change or t.sent_at is not None for t in self.targets)
         return self.state is State.APPROVED and not taken and self.stage_no == 0
 
+    @property
+    def unclaimed(self) -> bool:
+        """Promoted, and no target has taken the next stage yet: all of them stand where they stood."""
+        waits = self.state is State.APPROVED and self.stage_no > 0 and self.pending is None
+        return waits and not any(t.sent_at is not None for t in self.targets)
+
     def lapsed(self, now: datetime) -> datetime | None:
-        """Since when the approval that no target has collected no longer counts; None where it does, or none is."""
+        """Since when the approval or promotion that no target has collected no longer counts; None where it does."""
         within = self.governance.approval_expires_s
-        if not self.uncollected or within is None or self.approved_at is None:
+        if not (self.uncollected or self.unclaimed) or within is None or self.approved_at is None:
             return None
         end = self.approved_at + timedelta(seconds=within)
         return end if now >= end else None
@@ -274,6 +291,8 @@ def _apply(state: RecState | None, event: LedgerEvent, body: Mapping[str, Any]) 
         changed = _judged(changed, event.happened_at, body)
     elif kind == "promoted":
         changed = _promoted(changed, event.happened_at)
+    elif kind == "promotion_lapsed":
+        changed = _promotion_lapsed(changed)
     elif kind == "observing":
         in_force = changed.in_force or bool(body.get("routes"))
         changed = replace(changed, stage_since=event.happened_at, in_force=in_force)
@@ -354,6 +373,22 @@ def _promoted(state: RecState, at: datetime) -> RecState:
         stage_since=None,
         decision_revision=state.revision,
         approved_at=at,
+        before_stage=Standing(state.targets, state.stage_since, state.approved_at, state.decision_revision),
+    )
+
+
+def _promotion_lapsed(state: RecState) -> RecState:
+    """Back to the stage that every target still carries; its gate goes on, and the next stage is asked for anew."""
+    stood = state.before_stage
+    assert stood is not None
+    return replace(
+        state,
+        targets=stood.targets,
+        stage_no=state.stage_no - 1,
+        stage_since=stood.stage_since,
+        decision_revision=stood.decision_revision,
+        approved_at=stood.approved_at,
+        before_stage=None,
     )
 
 

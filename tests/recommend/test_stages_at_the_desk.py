@@ -168,6 +168,57 @@ def test_an_approval_that_lapsed_is_not_handed_out_and_expires(driver: Driver, c
     assert driver.show("R-0001")["reason"] == "no target collected it before its approval lapsed"
 
 
+def on_canary(driver: Driver) -> None:
+    """Every target carries the canary, and its gate has passed."""
+    ready(driver)
+    driver.send("approve", actor=BOB)
+    driver.send("approve", actor=CEM)
+    driver.carry(*TARGETS)
+    driver.judge("PASS", "canary")
+
+
+def test_a_promotion_that_nobody_collects_is_an_alert_and_lapses_back_to_the_stage_that_is_carried(
+    driver: Driver, clock: Any
+) -> None:
+    from app.alerting import refresh_alerts
+
+    on_canary(driver)
+    stood = driver.show()
+    driver.send("promote")
+    clock.shift(timedelta(minutes=20))
+    refresh_alerts(driver.desk)
+    assert sorted(a["title"] for a in driver.call("alert.list")["alerts"]) == [
+        f"{t} does not acknowledge R-0001 since 2026-08-13 12:00 UTC, limit 15 min" for t in TARGETS
+    ]
+    clock.move_to(THURSDAY + timedelta(days=1, hours=23))
+    assert driver.refresh()["lapsed"] == [], "frozen by now, and its two days are not over"
+    clock.move_to(THURSDAY + timedelta(days=4, hours=1))
+    assert driver.collect("lb-eu") == [], "nothing is handed out on it from then on, whenever the desk looks"
+    told = driver.refresh()
+    assert (told["lapsed"], told["expired"]) == (["R-0001"], [])
+    shown = driver.show()
+    assert shown["label"] == "OBSERVING, canary 10%"
+    assert shown["reason"] == "no target collected full before its promotion lapsed"
+    assert (shown["targets"], shown["stage"]) == (stood["targets"], stood["stage"])
+    refresh_alerts(driver.desk)
+    assert driver.call("alert.list")["alerts"] == []
+    # The canary goes on: its outcome is taken, it can be promoted anew, and undone.
+    driver.judge("PASS", "canary")
+    assert driver.send("promote")["state"] == "APPROVED"
+    assert driver.carry(*TARGETS)["in_force"]
+    assert driver.send("rollback")["pending"] == "rollback"
+
+
+def test_a_promotion_that_one_target_has_collected_does_not_lapse(driver: Driver, clock: Any) -> None:
+    on_canary(driver)
+    driver.send("promote")
+    driver.collect("lb-eu")
+    clock.move_to(THURSDAY + timedelta(days=4, hours=1))
+    assert driver.refresh()["lapsed"] == []
+    driver.carry(*TARGETS)
+    assert driver.show()["in_force"]
+
+
 def test_margins_that_change_under_an_approval_void_it(driver: Driver) -> None:
     ready(driver)
     driver.send("approve", actor=BOB)
