@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import Any
 
@@ -42,6 +43,8 @@ def value(turn: Turn, x: float) -> str:
 def turn_text(turn: Turn) -> str:
     """`flips above 142 gCO2e/kWh (now 37.0)`, or how far it was looked for."""
     name = _INPUTS.get(turn.name, turn.name)
+    if turn.at is None and math.isinf(turn.high):
+        return f"{name}: no price turns it"
     if turn.at is None:
         return f"{name}: no flip between {value(turn, turn.low)} and {value(turn, turn.high)}"
     side = "above" if turn.upwards else "below"
@@ -54,19 +57,6 @@ def flip_text(answer: Answer) -> str:
     if flip.probability == 0:
         return f"below {percent(flip.high, decimals=2)}"
     return f"{percent(flip.probability)} ({percent(flip.low)[:-2]}–{percent(flip.high)})"
-
-
-def headline(found: Sureness) -> str:
-    """One sentence for the queue of thoughts: the likeliest flip, and the nearest value at which the choice turns."""
-    if not found.answers:
-        return ""
-    worst = max(found.answers, key=lambda a: a.flip.probability)
-    turns = [t for a in found.answers for t in a.turns if t.at is not None and t.now > 0]
-    parts = [f"flip probability {flip_text(worst)} for {_QUESTIONS[worst.name]}"]
-    if turns:
-        nearest = min(turns, key=lambda t: abs((t.at or 0.0) / t.now - 1))
-        parts.append(f"nearest: {turn_text(nearest)}")
-    return "; ".join(parts)
 
 
 def table(found: Sureness) -> str:

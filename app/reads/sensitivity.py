@@ -3,27 +3,40 @@
 Three questions, each with its own margin, control minus candidate, per success; above 0 the candidate is chosen:
 
     joules    R0 - R1                    R1 = ratio x R0 x s1 / s
-    dollars   W0 - W1                    W = R (tariff + carbon price x intensity) / 3.6e6 + fee + failure (1 - s) / s
+    dollars   W0 - W1                    W = R (bill + carbon price x intensity / 3.6e6) + fee + failure (1 - s) / s
     grams     (R0 I0 - R1 I1) / 3.6e6
 
 R0 is the control's J per success, `ratio` the candidate's over it (with the interval that was found), s the
-candidate's success rate and s1 its value now. Where the account's tariff is known it carries the joules and `fee` is
-what the bill has beyond them; otherwise the bill is all fee. A ceiling of the bill is not modelled. Nothing here is a
-measurement: it is arithmetic on evidence, as sure as that, and says where it ends.
+candidate's success rate and s1 its value now. Where the account's tariff is known, `bill` is the USD per joule that it
+makes of the reference runs, each at most its ceiling (`policies.proof.bills`), and `fee` is what the bill has beyond
+it; otherwise the bill is all fee. Nothing here is a measurement: it is arithmetic on evidence, as sure as that, and
+says where it ends.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from policies.proof.bills import J_PER_KWH, Bill
 from policies.proof.checked import Floats
-from policies.proof.sensitivity import Flip, Input, Inputs, Share, break_even, flip_probability, sobol
+from policies.proof.sensitivity import (
+    Flip,
+    Input,
+    Inputs,
+    Margin,
+    Share,
+    break_even,
+    break_even_pieces,
+    flip_probability,
+    sobol,
+)
 
 _Z = 1.959963984540054
-J_PER_KWH = 3.6e6
 DRAWS = 10_000
 
 
@@ -46,7 +59,10 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about both offers. kind: outcome evidence; *_class: evidence class of each figure."""
+    """What is known about both offers. kind: outcome evidence; *_class: evidence class of each figure.
+
+    bills: what the tariff makes of the joules of control and candidate; without a ceiling unless told.
+    """
 
     kind: str
     n: int
@@ -57,6 +73,7 @@ class Facts:
     energy_class: str | None = None
     carbon_class: str | None = None
     tariff_usd_per_kwh: float | None = None
+    bills: tuple[Bill, Bill] = (Bill(), Bill())
 
 
 @dataclass(frozen=True)
@@ -71,7 +88,10 @@ class Assumed:
 
 @dataclass(frozen=True)
 class Turn:
-    """Where one input turns the choice. at: the nearest such value within low..high, None: nowhere in it."""
+    """Where one input turns the choice. at: the nearest such value within low..high, None: nowhere in it.
+
+    high is infinite where no value at all turns it.
+    """
 
     name: str
     unit: str
@@ -105,15 +125,20 @@ def _candidate_j(x: Inputs) -> Floats:
     return np.asarray(x["ratio"] * x["control_j"] * x["success_now"] / x["success"])
 
 
-def _usd(x: Inputs) -> Floats:
-    def cost(joules: Floats, arm: str, success: Floats) -> Floats:
-        per_kwh = x["tariff"] + x["carbon_usd_per_t"] * x[f"intensity_{arm}"] / 1e6
+def _usd(x: Inputs, bills: tuple[Bill, Bill]) -> Floats:
+    def cost(joules: Floats, per_j: Floats, arm: str, success: Floats) -> Floats:
+        carbon = x["carbon_usd_per_t"] * x[f"intensity_{arm}"] / 1e6 / J_PER_KWH
         lost = x["failure_usd"] * (1 - success) / success
-        return np.asarray(joules * per_kwh / J_PER_KWH + x[f"fee_{arm}"] + lost)
+        return np.asarray(joules * (per_j + carbon) + fees[arm] + lost)
 
-    x = {**x, "fee_candidate": x["fee_candidate"] * x["success_now"] / x["success"]}
-    control = cost(np.asarray(x["control_j"]), "control", x["success_control"])
-    return np.asarray(control - cost(_candidate_j(x), "candidate", x["success"]))
+    fees = {"control": x["fee_control"], "candidate": x["fee_candidate"] * x["success_now"] / x["success"]}
+    # More joules per request reach the ceiling sooner, as a dearer kilowatt-hour does; more attempts do not.
+    more = x["ratio"] / x["ratio_now"]
+    candidate = _candidate_j(x)
+    return np.asarray(
+        cost(np.asarray(x["control_j"]), bills[0].per_j(x["tariff"]), "control", x["success_control"])
+        - cost(candidate, bills[1].per_j(x["tariff"] * more) / more, "candidate", x["success"])
+    )
 
 
 def _carbon(x: Inputs) -> Floats:
@@ -122,7 +147,6 @@ def _carbon(x: Inputs) -> Floats:
     )
 
 
-_MARGINS = {"energy": _energy, "usd": _usd, "carbon": _carbon}
 _UNITS = {
     "ratio": "J",
     "success": "share",
@@ -143,27 +167,24 @@ _FACTOR = 20.0
 _NO_SHARE = 0.005  # of the variance: not worth a word
 
 
+def _margins(facts: Facts) -> Mapping[str, Margin]:
+    return {"energy": _energy, "usd": partial(_usd, bills=facts.bills), "carbon": _carbon}
+
+
 def answers(facts: Facts, assumed: Assumed) -> list[Answer]:
     """Every question that `facts` can answer."""
     inputs = _inputs(facts, assumed)
     found = []
-    for name, margin in _MARGINS.items():
+    for name, margin in _margins(facts).items():
         if inputs is None or not _known(facts, name):
             continue
         own = _used(name, inputs)
         values = {k: i.value for k, i in own.items()}
         flip = flip_probability(margin, own, draws=DRAWS)
-        turns = tuple(t for each in _TURNS[name] if (t := _turn(name, each, own, values, facts)) is not None)
-        found.append(Answer(name, flip.margin > 0, flip, turns, _shares(name, own), _class(facts, name)))
+        turns = tuple(t for each in _TURNS[name] if (t := _turn(margin, each, values, facts)) is not None)
+        shares = tuple(s for s in sobol(margin, own, n=256) if s.total > _NO_SHARE)
+        found.append(Answer(name, flip.margin > 0, flip, turns, shares, _class(facts, name)))
     return found
-
-
-def _shares(name: str, own: dict[str, Input]) -> tuple[Share, ...]:
-    """Whose uncertainty it is, largest first; a single uncertain input has all of it."""
-    free = [key for key, each in own.items() if each.sd > 0]
-    if len(free) < 2:
-        return tuple(Share(key, 1.0, 1.0) for key in free)
-    return tuple(s for s in sobol(_MARGINS[name], own, n=256) if s.total > _NO_SHARE)
 
 
 def _known(facts: Facts, name: str) -> bool:
@@ -186,6 +207,7 @@ def _inputs(facts: Facts, assumed: Assumed) -> dict[str, Input] | None:
     told = {
         "control_j": Input(energy.level, 0.0),
         "ratio": Input(energy.ratio, energy.sd, low=1e-9),
+        "ratio_now": Input(energy.ratio, 0.0),
         "success": Input(candidate, 0.0),  # its sampling error is in the ratio already
         "success_now": Input(candidate, 0.0),
         "success_control": Input(control, 0.0),
@@ -211,7 +233,9 @@ def _fees(facts: Facts, energy: Ratio, tariff: float) -> dict[str, Input]:
         return {"fee_control": Input(0.0, 0.0), "fee_candidate": Input(0.0, 0.0)}
     bills = (facts.usd.level, facts.usd.level * facts.usd.ratio)
     joules = (energy.level, energy.level * energy.ratio)
-    control, candidate = (bill - j * tariff / J_PER_KWH for bill, j in zip(bills, joules, strict=True))
+    control, candidate = (
+        bill - j * float(rule.per_j(tariff)) for bill, j, rule in zip(bills, joules, facts.bills, strict=True)
+    )
     # Where joules carry the bill, its scatter is theirs; drawn again as a fee it would count twice.
     spread = 0.0 if tariff else facts.usd.level * facts.usd.sd
     return {"fee_control": Input(control, 0.0), "fee_candidate": Input(candidate, spread)}
@@ -238,19 +262,27 @@ def _shared(own: dict[str, Input]) -> dict[str, Input]:
     return {**own, **still}
 
 
-def _turn(name: str, each: str, own: dict[str, Input], values: dict[str, float], facts: Facts) -> Turn | None:
+def _turn(margin: Margin, each: str, values: dict[str, float], facts: Facts) -> Turn | None:
     now = values[each]
     if each == "success" and facts.success is None:
         return None
-    if each == "tariff" and facts.tariff_usd_per_kwh is None:
-        return None
+    if each == "tariff":
+        return None if facts.tariff_usd_per_kwh is None else _turn_of_tariff(margin, values, facts)
     if each.startswith("intensity") and math.isclose(values["intensity_control"], values["intensity_candidate"]):
         return None
     low = 1e-6 if each in ("success", "ratio") else 0.0
     high = 1.0 if each == "success" else _UP_TO.get(each, max(now * _FACTOR, 1e-9))
-    # At nothing at all both are free: no price at which anybody would choose.
-    found = [x for x in break_even(_MARGINS[name], values, each, (low, high)) if x > low + 1e-9 * high]
+    found = [x for x in break_even(margin, values, each, (low, high)) if x > low + 1e-9 * high]
     nearest = min(found, key=lambda x: abs(x - now)) if found else None
     unit = values["control_j"] if each == "ratio" else 1.0  # a ratio is told as the candidate's joules
     at = None if nearest is None else nearest * unit
     return Turn(each, _UNITS[each], now * unit, at, low * unit, high * unit)
+
+
+def _turn_of_tariff(margin: Margin, values: dict[str, float], facts: Facts) -> Turn:
+    """Exact: bills are straight between the prices at which the ceiling of a run begins to rule."""
+    kinks = np.concatenate([bill.kinks for bill in facts.bills])
+    now = values["tariff"]
+    found = break_even_pieces(margin, values, "tariff", kinks)
+    at = min(found, key=lambda x: abs(x - now)) if found else None
+    return Turn("tariff", _UNITS["tariff"], now, at, 0.0, math.inf)

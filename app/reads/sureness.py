@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from app.reads.sensitivity import J_PER_KWH, Answer, Assumed, Facts, Ratio, answers
+from app.reads.billing_rule import Rule, ruled
+from app.reads.sensitivity import Answer, Assumed, Facts, Ratio, answers
 from app.reads.shadow import Levels, gate_reports, levels
 from app.recommendations import store
 from policies.recommend.governance import SHADOW
@@ -14,12 +15,8 @@ from policies.recommend.state import RecState
 from warehouse.clock import parse_utc
 from warehouse.engine import Warehouse
 
-_CEILING = 0.05  # a bill this much below tariff x joules is not made of them: a ceiling of the price list binds
-_TARIFF = """
-SELECT DISTINCT usd_per_kwh FROM core.tariff
-WHERE provider IN (SELECT provider FROM core.offer WHERE offer_id IN ($control, $candidate))
-  AND valid_to IS NULL AND usd_per_kwh IS NOT NULL
-"""
+_ROUNDING = 0.005  # of a bill: what a rounded amount may differ from its rule, as `tariffs check` says
+_CEILING = 0.05  # a bill this much below its rule is not made by it
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,9 @@ def sureness(warehouse: Warehouse, rec_id: str, assumed: Assumed) -> Sureness:
     facts = facts or _of_promise(state.content)
     if facts is None:
         return Sureness(None, (), ("neither pairs nor the reference workload tell joules of both offers",))
-    tariff, notes = _tariff(warehouse, state, facts)
-    facts = Facts(**{**vars(facts), "tariff_usd_per_kwh": tariff})
-    return Sureness(facts, tuple(answers(facts, assumed)), tuple(notes))
+    rule = ruled(warehouse, state.content["from"], state.content["to"], sample=state.content["is_sample"])
+    facts, notes = _billed(facts, rule) if isinstance(rule, Rule) else (facts, (rule,))
+    return Sureness(facts, tuple(answers(facts, assumed)), notes)
 
 
 def _of_pairs(warehouse: Warehouse, state: RecState, report: Mapping[str, Any]) -> Facts | None:
@@ -102,19 +99,17 @@ def _promised(metric: Mapping[str, Any] | None) -> Ratio | None:
     return Ratio(metric["from"]["value"], 1 + metric["difference"], low, high)
 
 
-def _tariff(warehouse: Warehouse, state: RecState, facts: Facts) -> tuple[float | None, list[str]]:
-    """The account's dollars per kWh where they carry the bills of both offers, else None and why."""
-    told = {"control": state.content["from"], "candidate": state.content["to"]}
-    found = warehouse.query(_TARIFF, told)["usd_per_kwh"].to_list()
-    if len(found) != 1:
-        known = "several tariffs are in force" if found else "no tariff in $/kWh is known"
-        return None, [f"{known}, so the bill is taken as a fee: a price of electricity does not move it"]
-    tariff = float(found[0])
+def _billed(facts: Facts, rule: Rule) -> tuple[Facts, tuple[str, ...]]:
+    """`facts` with the tariff that carries the bills of both offers; as they were, and why, where it does not."""
     if facts.usd is None or facts.energy is None:
-        return tariff, []
-    bills = (facts.usd.level, facts.usd.level * facts.usd.ratio)
+        return replace(facts, tariff_usd_per_kwh=rule.usd_per_kwh, bills=rule.bills), ()
+    levels_usd = (facts.usd.level, facts.usd.level * facts.usd.ratio)
     joules = (facts.energy.level, facts.energy.level * facts.energy.ratio)
-    if any(j * tariff / J_PER_KWH > bill * (1 + _CEILING) for bill, j in zip(bills, joules, strict=True)):
-        why = "the bill is below tariff x joules, so a ceiling of the price list binds and $/kWh does not carry it"
-        return None, [why]
-    return tariff, []
+    bills = []
+    for bill, level, j in zip(rule.bills, levels_usd, joules, strict=True):
+        over = level / (j * float(bill.per_j(rule.usd_per_kwh))) - 1
+        if over < -_CEILING:
+            return facts, ("the bill is below what tariff and ceiling make of the joules, so $/kWh does not carry it",)
+        # No fee of a rounding's size, above all no negative one: it would turn the choice somewhere near 0 $/kWh.
+        bills.append(bill.scaled(1 + over) if over <= _ROUNDING else bill)
+    return replace(facts, tariff_usd_per_kwh=rule.usd_per_kwh, bills=(bills[0], bills[1])), ()

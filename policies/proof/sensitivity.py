@@ -22,6 +22,7 @@ Inputs = Mapping[str, Floats]
 Margin = Callable[[Inputs], Floats]
 DRAWS = 10_000
 _GRID = 257
+_NOTHING = 1e-12  # of the largest margin: rounding
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def flip_probability(
 def sobol(margin: Margin, inputs: Mapping[str, Input], *, n: int = 1_024, seed: int = 0) -> list[Share]:
     """First and total Sobol indices of the margin (`scipy.stats.sobol_indices`, Saltelli 2010); n a power of 2.
 
-    Largest total first. Inputs without spread get 0. Empty where the margin does not vary at all.
+    Largest total first. Inputs without spread get 0, a single one with spread all of it. Empty where the margin does
+    not vary at all.
     """
     free = {name: x for name, x in inputs.items() if x.sd > 0}
     fixed = {name: x for name, x in inputs.items() if x.sd == 0}
@@ -125,13 +127,16 @@ def sobol(margin: Margin, inputs: Mapping[str, Input], *, n: int = 1_024, seed: 
 
     if float(np.ptp(evaluate(np.random.default_rng(seed).uniform(size=(len(names), 64))))) == 0:
         return []
-    from scipy import stats  # half a second: not at every start
+    if len(names) == 1:  # all of the variance by definition; scipy's estimator takes two inputs and more
+        shares.append(Share(names[0], 1.0, 1.0))
+    else:
+        from scipy import stats  # half a second: not at every start
 
-    found = stats.sobol_indices(
-        func=evaluate, n=n, dists=[stats.uniform()] * len(names), rng=np.random.default_rng(seed)
-    )
-    first, total = np.atleast_1d(found.first_order.squeeze()), np.atleast_1d(found.total_order.squeeze())
-    shares += [Share(name, float(a), float(b)) for name, a, b in zip(names, first, total, strict=True)]
+        found = stats.sobol_indices(
+            func=evaluate, n=n, dists=[stats.uniform()] * len(names), rng=np.random.default_rng(seed)
+        )
+        indices = zip(names, found.first_order.reshape(-1), found.total_order.reshape(-1), strict=True)
+        shares += [Share(name, float(first), float(total)) for name, first, total in indices]
     return sorted(shares, key=lambda share: (-share.total, share.name))
 
 
@@ -155,6 +160,31 @@ def break_even(margin: Margin, values: Mapping[str, float], name: str, within: I
         if seen[i] * seen[i + 1] < 0:
             roots.append(float(brentq(at, grid[i], grid[i + 1], xtol=1e-12 * max(abs(low), abs(high)))))
     return sorted(roots)
+
+
+def break_even_pieces(margin: Margin, values: Mapping[str, float], name: str, kinks: npt.ArrayLike) -> list[float]:
+    """Every value of `name` from 0 upwards at which the choice turns, for a margin linear between `kinks`; ascending.
+
+    Exact and without an upper end: beyond the last kink the line goes on for ever. Where the margin is 0 over a whole
+    stretch neither is chosen, and only what follows it can turn the choice: its start is told then.
+    """
+    if name not in values:
+        raise ValuesInvalid(f"there is no input {name!r}.", fix=f"use one of {', '.join(values)}")
+    at = np.unique(np.concatenate([[0.0], np.asarray(kinks, dtype=np.float64)]))
+    at = np.append(at[at >= 0], 2 * at[-1] + 1)  # the last two give the line that goes on
+    seen = _values(margin, {n: np.full(at.size, v) for n, v in values.items()} | {name: at})
+    seen = np.where(np.abs(seen) <= _NOTHING * np.abs(seen).max(), 0.0, seen)
+    roots, told = [], None  # told: the last point whose margin is not 0
+    for i in np.flatnonzero(seen):
+        if told is not None and seen[told] * seen[i] < 0:
+            apart = i - told > 1
+            share = seen[told] / (seen[told] - seen[i])
+            roots.append(float(at[told + 1] if apart else at[told] + share * (at[i] - at[told])))
+        told = i
+    rise = seen[-1] - seen[-2]
+    if seen[-1] * rise < 0 and abs(rise) > _NOTHING * np.abs(seen).max():  # towards 0: it is crossed further on
+        roots.append(float(at[-1] - seen[-1] / rise * (at[-1] - at[-2])))
+    return roots
 
 
 COST_INPUTS: Mapping[str, str] = {

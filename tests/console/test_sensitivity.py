@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.components.gate_sensitivity import flip_text, headline, turn_text
+from app.components.gate_sensitivity import flip_text, turn_text
 from app.reads.sensitivity import Assumed, Facts, Ratio, Turn, answers
-from app.reads.sureness import Sureness
+from policies.proof.bills import bill_of
 
 HALF = Ratio(level=40.0, ratio=0.5, low=0.45, high=0.5555555555)
 FACTS = Facts(
@@ -59,6 +59,43 @@ def test_a_dearer_offer_that_saves_joules_turns_at_a_price_of_electricity() -> N
     assert turn_text(found) == "$/kWh: flips above $18.00/kWh (now $8.00/kWh)"
 
 
+# Two runs each, 1 and 3 kWh of the control and 1 and 1 kWh of the candidate, at list prices of $1 and $1, $2 and $2,
+# billed min(tariff x kWh, 3 x list price): at $1/kWh the control takes $4, the candidate $2.
+CAPPED = replace(
+    FACTS,
+    energy=Ratio(2 * 3.6e6, 0.5, None, None),
+    usd=Ratio(2.0, 0.5, None, None),
+    success=(1.0, 1.0),
+    tariff_usd_per_kwh=1.0,
+    bills=(
+        bill_of([3.6e6, 3 * 3.6e6], [3.6e6, 3 * 3.6e6], [3.0, 3.0]),
+        bill_of([3.6e6, 3.6e6], [3.6e6, 3.6e6], [6.0, 6.0]),
+    ),
+)
+
+
+def test_a_ceiling_turns_the_choice_where_it_holds_the_incumbents_bill() -> None:
+    # from $1/kWh the larger run of the control stands still at $3: tariff + 3 = 2 x tariff at $3/kWh, and no sooner
+    found = turns("usd", CAPPED)["tariff"]
+    assert found.at == pytest.approx(3.0)
+    assert turn_text(found) == "$/kWh: flips above $3.00/kWh (now $1.00/kWh)"
+
+
+def test_no_price_turns_a_choice_whose_ceilings_do_not_cross() -> None:
+    low = bill_of([3.6e6, 3.6e6], [3.6e6, 3.6e6], [1.5, 1.5])  # never more than $3, less than the control
+    found = turns("usd", replace(CAPPED, bills=(CAPPED.bills[0], low)))["tariff"]
+    assert (found.at, found.high) == (None, math.inf)
+    assert turn_text(found) == "$/kWh: no price turns it"
+
+
+def test_at_the_turn_both_bills_are_equal() -> None:
+    at_three = replace(CAPPED, tariff_usd_per_kwh=3.0, usd=Ratio(3.0, 1.0, None, None))
+    (told,) = [a for a in answers(at_three, Assumed()) if a.name == "usd"]
+    assert told.flip.margin == pytest.approx(0.0, abs=1e-12)
+    turned = next(t for t in told.turns if t.name == "tariff")
+    assert turned.at == pytest.approx(3.0)
+
+
 def test_without_a_tariff_the_bill_is_a_fee_and_no_price_of_electricity_is_asked() -> None:
     assert "tariff" not in turns("usd", replace(FACTS, tariff_usd_per_kwh=None))
 
@@ -99,8 +136,8 @@ def test_whose_uncertainty_it_is_sums_to_about_one() -> None:
 def test_the_words_never_say_that_something_never_flips() -> None:
     told = answers(FACTS, Assumed())
     assert flip_text(told[0]) == "below 0.04\u00a0%"
-    assert headline(Sureness(FACTS, tuple(told), ())).startswith("flip probability ")
-    assert headline(Sureness(None, (), ("nothing",))) == ""
+    clear = next(t for t in told[0].turns if t.name == "success")
+    assert turn_text(clear) == "the candidate's success rate: flips below 48.0\u00a0% (now 96.0\u00a0%)"
 
 
 @settings(max_examples=25, deadline=None)
