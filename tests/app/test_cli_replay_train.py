@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from app import cli_replay_trl
 from app.cli import main
 from app.desk import Desk, local_operator, open_desk
 from app.operations import call
@@ -129,9 +128,9 @@ def trainer(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         report("GRPO step 1")
         return {"dataset": data.dataset, "trained_on": [], "stages": {}, "training_s": 1.0}
 
-    monkeypatch.setattr(cli_replay_trl, "require", lambda: None)
-    monkeypatch.setattr(cli_replay_trl, "check_device", lambda device: None)
-    monkeypatch.setattr(cli_replay_trl, "train_router", train)
+    monkeypatch.setattr("app.trl_training.environment.require", lambda: None)
+    monkeypatch.setattr("app.trl_training.environment.check_device", lambda device: None)
+    monkeypatch.setattr("app.trl_training.train_router", train)
     return seen
 
 
