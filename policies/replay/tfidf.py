@@ -11,13 +11,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from policies.replay.errors import NothingToLearn
 from policies.replay.table import Bools, Floats
 from policies.replay.wordvectors import normalised
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 _WORD = re.compile(r"\w+", re.UNICODE)
 _LEAST_DF = 2
@@ -61,6 +64,8 @@ def _svd(matrix: sparse.csr_matrix, d: int) -> tuple[Floats, Floats]:
 
 
 def _weighted(counts: Sequence[Counter[str]], index: dict[str, int], df: Counter[str], n: int) -> sparse.csr_matrix:
+    from scipy import sparse  # slow to import: not at every start
+
     columns: list[int] = []
     data: list[int] = []
     ends = [0]
