@@ -35,7 +35,7 @@ lint: dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # Apart from `test` because of its size: an environment of its own with PyTorch and TRL.
 test-trl: $(TRL)/.installed
