@@ -40,6 +40,24 @@ def _new_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def new_warehouses_are_copies(
+    request: pytest.FixtureRequest, _new_warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warehouse that is opened for the first time begins as that copy, but for the tests of the warehouse itself."""
+    if "warehouse" in request.path.parts[-2:]:
+        return
+    real = Warehouse.open.__func__  # type: ignore[attr-defined]
+
+    def opened(cls: type[Warehouse], path: Path, *, migrate: bool = True) -> Warehouse:
+        if migrate and path.parent.is_dir() and not path.exists():
+            shutil.copy(_new_warehouse, path)
+        found: Warehouse = real(cls, path, migrate=migrate)
+        return found
+
+    monkeypatch.setattr(Warehouse, "open", classmethod(opened))
+
+
 @pytest.fixture
 def warehouse(tmp_path: Path, _new_warehouse: Path) -> Iterator[Warehouse]:
     """An empty warehouse with its schema."""
