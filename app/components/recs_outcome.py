@@ -107,8 +107,16 @@ def _metric(
     if judgement.get("metric") == name and judgement.get("ratio") is not None:
         verdict = _ratio_verdict(judgement)
         change = percent(judgement["ratio"] - 1, signed=True)
-        against = f"{change}{_small(_ends(judgement.get('interval'), 1.0))}"
+        against = f"{change}{_small(_ends(judgement.get('interval'), 1.0))}{_as_it_came(judgement)}"
     return words.format(per=per), promised, shown, against, _verdict(verdict)
+
+
+def _as_it_came(judgement: Mapping[str, Any]) -> str:
+    """The change without the mix, where it is told at one."""
+    plain, strata = judgement.get("unstandardised_ratio"), judgement.get("mix_strata") or 0
+    if plain is None or strata < 2:
+        return ""
+    return _small(f"at the incumbent's mix; {percent(plain - 1, signed=True)} as it came")
 
 
 def _measured(

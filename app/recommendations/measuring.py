@@ -7,7 +7,7 @@ is an outcome event. What cannot be measured is said once, after an hour.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -98,6 +98,7 @@ def look(snap: Snapshot, state: RecState, settings: Settings, now: datetime) -> 
     primary = state.content["promise"].get("primary") or "energy_j"
     try:
         outcome = outcome_of(traffic, primary, _coverage(state, settings))
+        held = replace(held, strata=traffic.strata, min_coverage=_coverage(state, settings))
         judged = judge(outcome, state.content, held, actuated_at=since)
     except (Unmeasurable, OutcomeInvalid) as error:
         outcome, judged = None, Judgement(Verdict.INCONCLUSIVE, str(error))

@@ -16,6 +16,8 @@ from typing import Any
 
 from policies.recommend.errors import OutcomeInvalid
 from policies.recommend.figures import success_difference, wilson_bounds
+from policies.recommend.standardised import AtMix, Strata, at_mix, rates
+from policies.recommend.standardised import ratio as ratio_at
 from policies.router.score import t_975
 from warehouse.clock import iso
 from warehouse.evidence import EvidenceClass, grams_class
@@ -126,6 +128,10 @@ class Judgement:
     over_slo_share: float | None = None
     allowed_over_slo_share: float | None = None
     confidence: float = 0.95
+    unstandardised_ratio: float | None = None  # beside a `ratio` at the mix
+    mix_strata: int | None = None  # strata of the mix that the figures are of; None: they are of no mix
+    mix_coverage: float | None = None  # share of the candidate's requests in strata of the mix
+    mix_missing: tuple[str, ...] = ()  # strata of the mix without a request of the candidate
 
     def to_dict(self) -> dict[str, Any]:
         told = asdict(self)
@@ -141,6 +147,8 @@ class Terms:
     `slo_s` None: no latency is judged. `baseline`: the incumbent's own traffic before (Traffic.to_dict), None where it
     had none. `own`: traffic is held against that traffic, as the desk measures it; else against the reference runs of
     the promise, as targets report.
+    `strata`: the candidate's own traffic by stratum; with it both are compared at the mix of `baseline`, where at least
+    `min_coverage` of the candidate's requests lie in its strata.
     `look`: which look at growing data this is. Look k of a row takes 6 / (pi k)^2 of the 5 % error, so that all looks
     together take no more (a union bound); None: a single report.
     """
@@ -151,6 +159,8 @@ class Terms:
     baseline: Mapping[str, Any] | None = None
     own: bool = False
     look: int | None = None
+    strata: Strata | None = None
+    min_coverage: float = 0.95
 
     @property
     def alpha(self) -> float:
@@ -164,6 +174,9 @@ def judge(outcome: Outcome, content: Mapping[str, Any], terms: Terms, *, actuate
     or above the incumbent's rate minus the margin, and where an SLO is set the upper bound of the share over it at or
     below the allowed one. FAILED: one of them lies wholly on the wrong side. Where the incumbent's success rate is
     unknown it counts as 1: the strictest reference there is.
+
+    Traffic is held against traffic at one mix. Where too few of the candidate's requests lie in it, both are held
+    against each other as they come: harm to success or latency still shows, and nothing succeeds.
     """
     attempts, successes = outcome.attempts, outcome.successes
     missing = _missing(outcome, actuated_at)
@@ -172,16 +185,23 @@ def judge(outcome: Outcome, content: Mapping[str, Any], terms: Terms, *, actuate
 
     told, z = content["promise"], _one_sided(terms)
     before = terms.baseline if terms.own else None
+    both = at_mix(terms.strata, before.get("strata")) if before is not None else None
+    inside = both if both is not None and both.covered >= terms.min_coverage else None
     known_rate = told["success"]["from"]["rate"] if before is None else before["success_rate"]
-    required = (1.0 if known_rate is None else known_rate) - terms.success_margin
     rate = successes / attempts
     low, high = wilson_bounds(successes, attempts, z)
     if before is not None and known_rate is not None:  # the incumbent's rate is a sample, too
         n0, s0 = before["attempts_told"], before["successes"]
-        low, high = (known_rate + d for d in success_difference(successes, attempts, s0, n0, z))
+        gap = success_difference(successes, attempts, s0, n0, z)
+        if inside is not None:
+            found = rates(inside.after, inside.before, inside.shares, "successes", "attempts_told", z)
+            rate = rate if found.after is None else found.after
+            known_rate, gap = known_rate if found.before is None else found.before, (found.low, found.high)
+        low, high = known_rate + gap[0], known_rate + gap[1]
+    required = (1.0 if known_rate is None else known_rate) - terms.success_margin
     facts: dict[str, Any] = {
         "success_rate": rate, "success_interval": (low, high), "required_success_rate": required,
-        "confidence": 1 - terms.alpha,
+        "confidence": 1 - terms.alpha, **_mix_facts(both, inside),
     }  # fmt: skip
     if high < required:
         why = f"success rate {rate:.1%} (at most {high:.1%}) is below the {required:.1%} required"
@@ -190,17 +210,31 @@ def judge(outcome: Outcome, content: Mapping[str, Any], terms: Terms, *, actuate
     if low < required:
         needed = f"the {required:.1%} required"
         unsettled = f"success rate {rate:.1%} of {attempts} attempts (at least {low:.1%}) does not settle {needed}"
-    late, open_ = _latency(outcome, terms, z, facts)
+    late, open_ = _latency(outcome, terms, z, facts, inside)
     if late:
         return Judgement(Verdict.FAILED, late, **facts)
     unsettled = unsettled or open_
+    if both is not None and inside is None:
+        why = (
+            f"{both.covered:.0%} of its requests lie in the categories and sizes that the incumbent had before, and "
+            f"{terms.min_coverage:.0%} are asked: they cannot be compared at one mix"
+        )
+        return Judgement(Verdict.INCONCLUSIVE, why, **facts)
 
     metric = told.get("primary")
     if metric is None:  # the incumbent was no longer eligible: only harm is to be ruled out
         if unsettled is None:
             return Judgement(Verdict.SUCCEEDED, f"success rate is at least {low:.1%}", **facts)
         return Judgement(Verdict.INCONCLUSIVE, unsettled, **facts)
-    return _with_ratio(outcome, told, metric, unsettled, facts, terms)
+    return _with_ratio(outcome, told, metric, unsettled, facts, terms, inside)
+
+
+def _mix_facts(both: AtMix | None, inside: AtMix | None) -> dict[str, Any]:
+    if both is None:
+        return {}
+    if inside is None:
+        return {"mix_coverage": both.covered}
+    return {"mix_strata": len(both.shares), "mix_coverage": both.covered, "mix_missing": both.missing}
 
 
 def _one_sided(terms: Terms) -> float:
@@ -220,7 +254,9 @@ def _two_sided(terms: Terms, degrees: int) -> tuple[float, float]:
     return float(t.ppf(1 - terms.alpha / 2, max(1, degrees))), float(norm.ppf(1 - terms.alpha / 2))
 
 
-def _latency(outcome: Outcome, terms: Terms, z: float, facts: dict[str, Any]) -> tuple[str | None, str | None]:
+def _latency(
+    outcome: Outcome, terms: Terms, z: float, facts: dict[str, Any], inside: AtMix | None
+) -> tuple[str | None, str | None]:
     """(how the SLO is breached, why that is not settled); both None where it holds or none is set."""
     if terms.slo_s is None:
         return None, None
@@ -229,12 +265,18 @@ def _latency(outcome: Outcome, terms: Terms, z: float, facts: dict[str, Any]) ->
     if outcome.over_slo is None or not outcome.latency_n or outcome.slo_s != terms.slo_s:
         return None, f"no latency tells the share of requests over {terms.slo_s:g} s"
     share = outcome.over_slo / outcome.latency_n
+    found = None
+    if inside is not None and before is not None:
+        found = rates(inside.after, inside.before, inside.shares, "over_slo", "latency_n", z)
+        share = share if found.after is None else found.after
+        before = before if found.before is None else found.before
     facts["over_slo_share"] = share
     if before is None:
         return None, f"the incumbent's share of requests over {terms.slo_s:g} s is unknown"
     allowed = before + terms.over_slo_margin
     n0, s0 = told["latency_n"], told["over_slo"]
-    low, high = (before + d for d in success_difference(outcome.over_slo, outcome.latency_n, s0, n0, z))
+    gap = success_difference(outcome.over_slo, outcome.latency_n, s0, n0, z)
+    low, high = (before + d for d in (gap if found is None else (found.low, found.high)))
     facts["allowed_over_slo_share"] = allowed
     shown = f"{share:.1%} of {outcome.latency_n} requests took longer than {terms.slo_s:g} s"
     if low > allowed:
@@ -249,6 +291,7 @@ def _with_ratio(
     unsettled: str | None,
     facts: dict[str, Any],
     terms: Terms,
+    inside: AtMix | None,
 ) -> Judgement:
     facts["metric"] = metric
     figures = (terms.baseline or {}).get("figures", {})
@@ -270,17 +313,28 @@ def _with_ratio(
     requests = outcome.attempts if outcome.n is None else outcome.n
     units = outcome.successes if per == "success" else requests
     value = float(amount) / float(units or 1)
+    se, n, own_se = reference["se_log"], reference["n"], outcome.relative_uncertainty or 0.0
+    as_it_came = value / incumbent
+    if inside is not None:
+        after, before = (ratio_at(side, inside.shares, metric) for side in (inside.after, inside.before))
+        note = after.note or before.note
+        if after.value is None or before.value is None or after.se_log is None:
+            why = f"{metric} cannot be told at the mix of the incumbent's requests: {note}"
+            return Judgement(Verdict.INCONCLUSIVE, why, **facts, unstandardised_ratio=as_it_came)
+        value, incumbent, se, n, own_se = after.value, before.value, before.se_log, before.n, after.se_log
+        facts["unstandardised_ratio"] = as_it_came
     ratio = value / incumbent
     facts |= {"value": value, "incumbent": incumbent, "ratio": ratio}
-    se = reference["se_log"]
     if se is None:
         return Judgement(Verdict.INCONCLUSIVE, f"the incumbent's {metric} has no interval", **facts)
-    t, z = _two_sided(terms, reference["n"] - 1)
-    half = math.hypot(t * se, z * (outcome.relative_uncertainty or 0.0))
+    t, z = _two_sided(terms, n - 1)
+    half = math.hypot(t * se, z * own_se)
     low, high = ratio * math.exp(-half), ratio * math.exp(half)
     facts["interval"] = (low, high)
     level = f"{100 * (1 - terms.alpha):.3g} %"
     shown = f"{metric}/{per} is {ratio:.3f} of the incumbent's ({level} {low:.3f} to {high:.3f})"
+    if inside is not None and len(inside.shares) > 1:
+        shown += f" at its mix of {len(inside.shares)} categories and sizes, {as_it_came:.3f} as it came"
     if low > 1:
         return Judgement(Verdict.FAILED, f"{shown}: more, not less", **facts)
     if high >= 1:

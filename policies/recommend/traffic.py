@@ -1,5 +1,8 @@
 """What an offer's own traffic took, per success, over a window: the estimand of a promise, measured on real requests.
 
+Totals, and the same apart for each stratum of category and size band, so that it can be compared at one mix: see
+standardised.py.
+
 R = sum(x) / sum(successes) over all attempts of the rows that tell both; se of log R by the delta method from sums
 (psi_i = x_i / mean(x) - s_i / mean(s); they sum to 0). A bill names the offer, not the cell that asked for it, so this
 is all organic traffic of the offer.
@@ -20,6 +23,9 @@ from warehouse.errors import IncomparableObservations
 from warehouse.evidence import EvidenceClass, one_class
 
 UNITS = {"energy_j": "J/success", "billed_cost_usd": "USD/success", "carbon_g": "gCO2eq/success"}
+UNKNOWN = "unknown"  # category or size band that nothing tells
+# n rows that tell metric x and successes s; the sums of x, s, x^2, s^2 and x s over them
+PARTS = ("n", "sum", "units", "squares", "unit_squares", "products")
 _LETTERS = {"energy_j": "e", "billed_cost_usd": "b", "carbon_g": "c"}
 
 
@@ -56,6 +62,7 @@ class Traffic:
     slo_s: float | None = None
     latency_n: int | None = None
     over_slo: int | None = None
+    strata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # `category|size band` -> sums
 
     @property
     def success_rate(self) -> float | None:
@@ -75,16 +82,28 @@ def read_traffic(
     snapshot: Snapshot, offers: Sequence[str], since: datetime, until: datetime, slo_s: float | None = None
 ) -> dict[str, Traffic]:
     """The traffic of each offer; one that nobody asked for anything has zero requests."""
+    from policies.proof.strata import SIZE_BAND_EDGES, size_band  # loads numpy, which few commands need
+
     text = (resources.files("policies.recommend.sql") / "organic.sql").read_text(encoding="utf-8")
-    frame = snapshot.sql(text, offers=sorted(offers), since=since, until=until, slo_s=slo_s)
-    found = {row["offer_id"]: _traffic(row, since, until, slo_s) for row in frame.iter_rows(named=True)}
-    return {o: found.get(o) or Traffic(o, since, until, 0, 0, None, None, {}, slo_s) for o in offers}
+    edges = list(SIZE_BAND_EDGES)
+    frame = snapshot.sql(text, offers=sorted(offers), since=since, until=until, slo_s=slo_s, edges=edges)
+    bands = [size_band(tokens) for tokens in (0, *edges)]
+    rows: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in frame.iter_rows(named=True):
+        band = UNKNOWN if row["band"] is None else bands[row["band"]]
+        rows.setdefault(row["offer_id"], {})[f"{row['category'] or UNKNOWN}|{band}"] = row
+    return {offer: _traffic(offer, rows.get(offer, {}), since, until, slo_s) for offer in offers}
 
 
-def _traffic(row: Mapping[str, Any], since: datetime, until: datetime, slo_s: float | None) -> Traffic:
+def _traffic(
+    offer: str, strata: Mapping[str, Mapping[str, Any]], since: datetime, until: datetime, slo_s: float | None
+) -> Traffic:
+    if not strata:
+        return Traffic(offer, since, until, 0, 0, None, None, {}, slo_s)
+    row = _together(list(strata.values()))
     requests = int(row["requests"] or 0)
     return Traffic(
-        offer=row["offer_id"],
+        offer=offer,
         since=since,
         until=until,
         requests=requests,
@@ -95,7 +114,31 @@ def _traffic(row: Mapping[str, Any], since: datetime, until: datetime, slo_s: fl
         slo_s=slo_s,
         latency_n=row["latency_n"],
         over_slo=None if slo_s is None else int(row["over_slo"] or 0),
+        strata={name: _sums(own, slo_s) for name, own in sorted(strata.items())},
     )
+
+
+def _together(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sums of several strata; NULL where no stratum tells it."""
+    found: dict[str, Any] = {}
+    for name in rows[0].keys() - {"offer_id", "category", "band"}:
+        known = [row[name] for row in rows if row[name] is not None]
+        if name.endswith("_classes"):
+            found[name] = ",".join(known) or None
+        else:
+            found[name] = None if not known else math.fsum(known) if isinstance(known[0], float) else sum(known)
+    return found
+
+
+def _sums(row: Mapping[str, Any], slo_s: float | None) -> dict[str, Any]:
+    """One stratum, as it is kept in the ledger: counts, and per metric what standardised.py needs."""
+    metrics = {
+        name: {part: row[f"{letter}_{part}"] for part in PARTS}
+        for name, letter in _LETTERS.items()
+        if row[f"{letter}_n"]
+    }
+    counts = {name: row[name] or 0 for name in ("requests", "attempts_told", "successes", "latency_n")}
+    return {**counts, "over_slo": 0 if slo_s is None else row["over_slo"] or 0, "metrics": metrics}
 
 
 def _figure(name: str, row: Mapping[str, Any], requests: int) -> Figure:

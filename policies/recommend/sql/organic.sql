@@ -1,7 +1,14 @@
 -- Organic requests of the offers in [since, until), as sums from which ratios to successes and their intervals follow.
--- Parameters: as_of, since, until, offers (a list), slo_s (NULL: no share over it is counted).
+-- One row per offer, category (NULL: no label tells it) and size band: how many of $edges its tokens reach (NULL: unknown).
+-- Parameters: as_of, since, until, offers (a list), edges (tokens, ascending), slo_s (NULL: no share over it is counted).
 -- A row tells a ratio where it tells both parts; b: dollars, c: grams, e: joules, s: successes.
-WITH used AS (
+WITH labels AS (
+  SELECT * FROM core.request_label WHERE known_from <= $as_of
+  QUALIFY row_number() OVER (
+    PARTITION BY request_id ORDER BY source_id LIKE 'sample:%', known_from DESC, source_id
+  ) = 1
+),
+used AS (
   SELECT *, coalesce(served_offer, requested_offer) AS offer_id
   FROM core.usage
   WHERE grain = 'request' AND workload = 'organic' AND known_from <= $as_of
@@ -12,11 +19,14 @@ WITH used AS (
 ),
 told AS (
   SELECT offer_id, requests, attempts, successes, duration_s, evidence_class, carbon_evidence_class,
-         CAST(successes AS DOUBLE) AS s, energy_j AS e, CAST(billed_cost_usd AS DOUBLE) AS b, carbon_g AS c
-  FROM used
+         CAST(successes AS DOUBLE) AS s, energy_j AS e, CAST(billed_cost_usd AS DOUBLE) AS b, carbon_g AS c,
+         l.category, len(list_filter($edges, edge -> u.prompt_tokens + u.completion_tokens >= edge)) AS reached,
+         u.prompt_tokens + u.completion_tokens IS NOT NULL AS sized
+  FROM used u
+  LEFT JOIN labels l ON l.request_id = u.provider || '/' || u.account || '/' || u.usage_key
   WHERE list_contains($offers, offer_id)
 )
-SELECT offer_id,
+SELECT offer_id, category, CASE WHEN sized THEN CAST(reached AS INTEGER) END AS band,
        CAST(sum(requests) AS BIGINT) AS requests,
        CAST(sum(attempts) AS BIGINT) AS attempts,
        CAST(sum(attempts) FILTER (WHERE successes IS NOT NULL) AS BIGINT) AS attempts_told,
@@ -48,5 +58,5 @@ SELECT offer_id,
        string_agg(DISTINCT carbon_evidence_class, ',' ORDER BY carbon_evidence_class)
          FILTER (WHERE c IS NOT NULL) AS c_classes
 FROM told
-GROUP BY offer_id
-ORDER BY offer_id
+GROUP BY ALL
+ORDER BY ALL
