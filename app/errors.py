@@ -80,6 +80,12 @@ class DeliveryFailed(Unavailable):
 def sentences(error: ValidationError) -> str:
     """A pydantic error in words: one `field: what` per mistake, without echoing the value."""
     return "; ".join(
-        f"{'.'.join(str(p) for p in item['loc']) or 'parameters'}: {item['msg'].removeprefix('Value error, ')}"
+        f"{'.'.join(str(p) for p in item['loc']) or 'parameters'}: {_what(item['type'], item['msg'])}"
         for item in error.errors()
     )
+
+
+def _what(kind: str, message: str) -> str:
+    if kind.startswith(("datetime", "timezone")):
+        return "is no time; give ISO 8601 with its zone, such as 2026-11-29T12:00Z"
+    return message.removeprefix("Value error, ")

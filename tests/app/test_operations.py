@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import datetime
 
 import pytest
+from pydantic import ValidationError
 
-from app.errors import NotFound
-from app.operations import OPERATIONS, find, load_all
+from app.errors import NotFound, sentences
+from app.operations import OPERATIONS, Params, find, load_all
 
 
 def test_each_operation_is_registered_where_its_name_says() -> None:
@@ -33,6 +35,15 @@ def test_a_name_that_nobody_registered_is_answered_with_those_there_are() -> Non
     with pytest.raises(NotFound, match=r"There is no operation 'recommend\.guess'") as told:
         find("recommend.guess")
     assert "recommend.list" in told.value.fix and "sql.run" in told.value.fix
+
+
+def test_a_time_that_is_none_is_answered_with_one_that_is() -> None:
+    class Asked(Params):
+        at: datetime
+
+    with pytest.raises(ValidationError) as wrong:
+        Asked.model_validate({"at": "yesterday"})
+    assert sentences(wrong.value) == "at: is no time; give ISO 8601 with its zone, such as 2026-11-29T12:00Z"
 
 
 @pytest.mark.parametrize("name", ["runs", "sql.run", "alert.list", "import", "rank"])
