@@ -79,7 +79,8 @@ def comparison(told: Row, cases: Sequence[Row], group: Row | None) -> str:
     body.append(_tr("fallbacks", [_fallbacks(c) for c in cases]))
     body.append(_tr("runs ended", [escape(", ".join(c["ended"])) for c in cases]))
     head = "".join(f'<th scope="col" class="n">{h}</th>' if k else "<th></th>" for k, h in enumerate(heads))
-    return f'<div class="jb-scroll jb-fleet"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>{_foot(told, group)}'  # noqa: E501
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    return f'<div class="jb-scroll jb-fleet">{table}</div>{_foot(told, group)}'
 
 
 def _tr(name: str, cells: Sequence[str]) -> str:

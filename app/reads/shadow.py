@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -136,7 +136,7 @@ def decisions(
         differences=differences(known),
         worth=worth(known, part_of(mix, category, size_band)),
         requests=wanted.select(*columns, *figures).to_dicts(),
-        newest=frame["decided_at"].max() if frame.height else None,  # type: ignore[arg-type]
+        newest=cast("datetime | None", frame["decided_at"].max()),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -146,8 +147,8 @@ def _in_memory(desk: Desk, snap: Snapshot, actor: Actor, params: RunParams, prog
     total = len(policies) + STEPS_PER_BLOCK * len(asked)
     done = iter(range(total))
 
-    def step(words: str) -> None:
-        progress.step(words, next(done, total), total)
+    def step(words: str, of: str = "") -> None:
+        progress.step(f"{of}: {words}" if of else words, next(done, total), total)
 
     decisions = decide(
         policies, table.train(), table.test(), params.seed, progress=lambda name: step(f"fitting {name}")
@@ -168,8 +169,7 @@ def _in_memory(desk: Desk, snap: Snapshot, actor: Actor, params: RunParams, prog
             )
             anew = {d.about.name: _entry(head, d) for d in seeing}
             entries = [anew.get(e.name, e) for e in entries]
-        now = condition_words(table.condition)
-        told = block(table, entries, head.asked, lambda stage, now=now: step(f"{now}: {stage}"))  # type: ignore[misc]
+        told = block(table, entries, head.asked, partial(step, of=condition_words(table.condition)))
         blocks.append(
             finished(
                 told,
