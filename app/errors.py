@@ -87,5 +87,6 @@ def sentences(error: ValidationError) -> str:
 
 def _what(kind: str, message: str) -> str:
     if kind.startswith(("datetime", "timezone")):
-        return "is no time; give ISO 8601 with its zone, such as 2026-11-29T12:00Z"
+        lacks = "has no timezone" if kind == "timezone_aware" else "is no time"
+        return f"{lacks}; give ISO 8601 with its zone, such as 2026-11-29T12:00Z"
     return message.removeprefix("Value error, ")
