@@ -228,10 +228,11 @@ def token_create(
     target: Annotated[
         list[str] | None, typer.Option(help="The only target a downstream token reports for; repeat for several.")
     ] = None,
+    all_targets: Annotated[bool, typer.Option("--all-targets", help="A downstream token reports for all.")] = False,
     json_: Json = False,
 ) -> None:
     """Create an API token; its text is shown once and stored hashed."""
-    params = {"name": name, "scopes": scope, **({"targets": target} if target else {})}
+    params = {"name": name, "scopes": scope, "targets": target or [], "all_targets": all_targets}
     out.token(ask("token.create", params), as_json=json_)
 
 

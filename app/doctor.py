@@ -134,6 +134,7 @@ def _warehouse(settings: Settings) -> list[dict[str, str]]:
                 checks.append(
                     _check("ledger", "bad", "; ".join(told["problems"][:3]), "keep the file; see docs/operations.md")
                 )
+            checks += _tokens(client, settings)
             for source in client.call("ingest.list")["sources"]:
                 if source["enabled"] and source["status"] in {"stale", "expired"}:
                     checks.append(
@@ -147,6 +148,27 @@ def _warehouse(settings: Settings) -> list[dict[str, str]]:
             return checks
     except AppError as error:
         return [_check("warehouse", "bad", error.message, error.fix)]
+
+
+def _tokens(client: Client, settings: Settings) -> list[dict[str, str]]:
+    """Tokens with which one downstream could report for another."""
+    targets = settings.guardrails.targets
+    loose = [
+        told
+        for told in client.call("token.list")["tokens"]
+        if told["revoked_at"] is None and "downstream" in told["scopes"] and not told["targets"]
+    ]
+    return [
+        _check(
+            f"token {told['name']}",
+            "warning",
+            f"it collects and reports for every target: {', '.join(targets)}",
+            "make one for each with `joulebook token create NAME --scope downstream --target TARGET`, "
+            f"then revoke {told['name']}",
+        )
+        for told in loose
+        if len(targets) > 1
+    ]
 
 
 def _driver(settings: Settings) -> dict[str, str]:

@@ -32,7 +32,8 @@ def keep_in_step(apply_to: Path, *, target: str, url: str | None, once: bool, po
     if not token:
         raise BadRequest(
             "A console elsewhere needs an API token.",
-            fix=f"make one there with `joulebook token create NAME --scope downstream` and set {TOKEN_VARIABLE}",
+            fix=f"make one there with `joulebook token create NAME --scope downstream --target {target}` and set "
+            f"{TOKEN_VARIABLE}",
         )
     return _told(run(url, token, apply_to, target=target, once=once, poll_s=poll_s, stop_event=stop))
 

@@ -29,12 +29,14 @@ _COLUMNS = "token_id, name, scopes, created_at, created_by, revoked_at"
 class CreateParams(Params):
     """`scopes`: read; downstream (collect and report, includes read); operator (decide, includes read).
 
-    `targets`: the only ones that a downstream token collects and reports for; none: all.
+    `targets`: the only ones that a downstream token collects and reports for. Where none is told it is bound to the
+    target there is; where there are several, one has to be told, or `all_targets`.
     """
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
     scopes: tuple[Scope, ...] = Field(min_length=1)
     targets: tuple[Annotated[str, StringConstraints(min_length=1, max_length=100)], ...] = Field((), max_length=100)
+    all_targets: bool = False
 
     @field_validator("scopes", "targets")
     @classmethod
@@ -45,7 +47,7 @@ class CreateParams(Params):
 @operation("token.create", scope="local", params=CreateParams)
 def create(desk: Desk, actor: Actor, params: CreateParams) -> dict[str, Any]:
     """Create an API token and show it once."""
-    _check_targets(desk, params)
+    targets = _bound_to(desk, params)
     clear = PREFIX + secrets.token_urlsafe(32)
     row = {
         "token_id": uuid7(),
@@ -66,27 +68,46 @@ def create(desk: Desk, actor: Actor, params: CreateParams) -> dict[str, Any]:
                     f"There is a token {params.name!r} already.", fix="choose another name, or revoke that token first"
                 )
             tx.append("ops.api_token", pl.DataFrame([row], schema=schema, orient="row"))
-            _bind(tx, str(row["token_id"]), params.targets)
-            told = {"name": params.name, "scopes": params.scopes, "targets": params.targets or "all"}
+            _bind(tx, str(row["token_id"]), targets)
+            told = {"name": params.name, "scopes": params.scopes, "targets": targets or "all"}
             _event(tx, actor, "token.created", str(row["token_id"]), told)
         ledger.anchor(desk.warehouse)
-    return {**_plain(row, params.targets), "token": clear}
+    return {**_plain(row, targets), "token": clear}
 
 
-def _check_targets(desk: Desk, params: CreateParams) -> None:
-    """A name that no recommendation will ever carry would make a token that can do nothing. Raises BadRequest."""
-    if not params.targets:
-        return
+def _bound_to(desk: Desk, params: CreateParams) -> tuple[str, ...]:
+    """The targets that the token speaks for; none: all, because somebody asked for that. Raises BadRequest.
+
+    One that leaked or lies must not acknowledge for the others. A name that no recommendation will ever carry would
+    make a token that can do nothing.
+    """
     if "downstream" not in params.scopes:
-        raise BadRequest("Targets bind only a token with the scope downstream.", fix="add --scope downstream")
+        if params.targets or params.all_targets:
+            raise BadRequest("Targets bind only a token with the scope downstream.", fix="add --scope downstream")
+        return ()
+    if params.all_targets:
+        if params.targets:
+            raise BadRequest(
+                f"The token {params.name!r} is to speak for all targets and for {', '.join(params.targets)} only.",
+                fix="name targets, or leave them out and take all",
+            )
+        return ()
     known = {*desk.settings.guardrails.targets}
     known |= {t.target for s in store.states(store.all_events(desk.warehouse)) for t in s.targets}
+    if not params.targets:
+        if len(known) == 1:
+            return (*known,)
+        raise BadRequest(
+            f"There are {len(known)} targets ({', '.join(sorted(known))}), and the token {params.name!r} names none.",
+            fix="add --target NAME, one token for each; --all-targets makes one that speaks for all of them",
+        )
     unknown = sorted(set(params.targets) - known)
     if unknown:
         raise BadRequest(
             f"There is no target {', '.join(unknown)}.",
             fix=f"use one of {', '.join(sorted(known))}, or add it to guardrails.targets first",
         )
+    return params.targets
 
 
 def _bind(tx: Any, token_id: str, targets: tuple[str, ...]) -> None:

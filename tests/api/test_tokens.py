@@ -127,13 +127,55 @@ def test_a_bound_token_collects_and_reports_for_its_targets_only(two_targets: Dr
     ]
 
 
-def test_a_token_without_a_target_speaks_for_all_and_the_list_says_so(two_targets: Driver) -> None:
+def test_a_token_speaks_for_all_only_where_somebody_asked_for_that_and_the_list_says_so(two_targets: Driver) -> None:
     call = two_targets.call
-    call("token.create", {"name": "all", "scopes": ["downstream"]})
+    error = refusal(lambda: call("token.create", {"name": "one", "scopes": ["downstream"]}))
+    assert isinstance(error, BadRequest)
+    assert error.message == "There are 2 targets (lb-eu, lb-us), and the token 'one' names none."
+    assert "--target NAME" in error.fix and "--all-targets" in error.fix
+    both = {"name": "one", "scopes": ["downstream"], "targets": ["lb-eu"], "all_targets": True}
+    assert "for all targets and for lb-eu only" in refusal(lambda: call("token.create", both)).message
+    assert isinstance(
+        refusal(lambda: call("token.create", {"name": "r", "scopes": ["read"], "all_targets": True})), BadRequest
+    )
+    assert call("token.list")["tokens"] == []
+    call("token.create", {"name": "all", "scopes": ["downstream"], "all_targets": True})
     call("token.create", {"name": "both", "scopes": ["downstream", "read"], "targets": ["lb-us", "lb-eu"]})
     call("token.create", {"name": "board", "scopes": ["read"]})
     listed = {t["name"]: t["targets_in_words"] for t in call("token.list")["tokens"]}
     assert listed == {"all": "all", "both": "lb-eu, lb-us", "board": "none: it does not report"}
+
+
+def test_where_there_is_one_target_a_token_is_bound_to_it_and_a_target_added_later_is_not_its(
+    driver: Driver, desk: Desk, own_home: Path
+) -> None:
+    made = driver.call("token.create", {"name": "router", "scopes": ["downstream"]})
+    assert made["targets"] == ["router"]
+    config = own_home / "joulebook.toml"
+    config.write_text(config.read_text() + '[guardrails]\ntargets = ["router", "lb-us"]\n')
+    desk.settings = load_settings()
+    client = AsgiClient(mounted(create_api(lambda: desk)), made["token"])
+    assert client.post("/api/v1/downstream/collect", json={"target": "router"}).status_code == 200
+    assert client.post("/api/v1/downstream/collect", json={"target": "lb-us"}).status_code == 403
+
+
+def test_a_token_from_before_tokens_had_targets_goes_on_and_doctor_says_what_it_may(two_targets: Driver) -> None:
+    from app.doctor import diagnose
+
+    made = two_targets.call("token.create", {"name": "old", "scopes": ["downstream"], "targets": ["lb-eu"]})
+    two_targets.call("token.create", {"name": "eu", "scopes": ["downstream"], "targets": ["lb-eu"]})
+    with two_targets.desk.warehouse.transaction() as tx:
+        tx.execute("DELETE FROM ops.token_target WHERE token_id = $id", {"id": made["id"]})
+    client = AsgiClient(mounted(create_api(lambda: two_targets.desk)), made["token"])
+    for target in ("lb-eu", "lb-us"):
+        assert client.post("/api/v1/downstream/collect", json={"target": target}).status_code == 200
+    two_targets.desk.close()
+    (told,) = [c for c in diagnose()["checks"] if c["check"].startswith("token")]
+    assert (told["check"], told["state"]) == ("token old", "warning")
+    assert told["what"] == "it collects and reports for every target: lb-eu, lb-us"
+    assert told["fix"] == (
+        "make one for each with `joulebook token create NAME --scope downstream --target TARGET`, then revoke old"
+    )
 
 
 def test_a_target_that_no_change_will_ever_name_is_refused_by_name(two_targets: Driver) -> None:
