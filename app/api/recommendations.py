@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from app.api.deps import BEARER, Called, IfMatch, Key, one_key, seen_revision
@@ -76,13 +77,21 @@ def _tagged(response: Response, told: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
-def _send(
-    caller: Called, response: Response, name: str, rec_id: str, body: Command, if_match: str | None, key: str | None
-) -> dict[str, Any]:
-    given = body.model_dump(exclude={"revision", "idempotency_key"})
-    revision, one = seen_revision(if_match, body.revision), one_key(key, body.idempotency_key)
-    params = {**given, "id": rec_id, "revision": revision, "idempotency_key": one}
-    return _tagged(response, caller.call(f"recommend.{name}", params))
+def _sending(
+    caller: Called, response: Response, rec_id: Id, if_match: IfMatch = None, key: Key = None
+) -> Callable[[str, Command], dict[str, Any]]:
+    """What every command on a recommendation shares: its id, the revision that was seen, its key, the new ETag."""
+
+    def send(name: str, body: Command) -> dict[str, Any]:
+        given = body.model_dump(exclude={"revision", "idempotency_key"})
+        revision, one = seen_revision(if_match, body.revision), one_key(key, body.idempotency_key)
+        params = {**given, "id": rec_id, "revision": revision, "idempotency_key": one}
+        return _tagged(response, caller.call(f"recommend.{name}", params))
+
+    return send
+
+
+Send = Annotated[Callable[[str, Command], dict[str, Any]], Depends(_sending)]
 
 
 @router.get("")
@@ -123,97 +132,54 @@ def export_recommendation(
 
 
 @router.post("/{rec_id}/shadow")
-def shadow(
-    caller: Called,
-    response: Response,
-    rec_id: Id,
-    body: ShadowRequest | None = None,
-    if_match: IfMatch = None,
-    key: Key = None,
-) -> dict[str, Any]:
+def shadow(send: Send, body: ShadowRequest | None = None) -> dict[str, Any]:
     """Store margins and begin to shadow; evidence from before, votes and verdicts no longer count."""
-    return _send(caller, response, "shadow", rec_id, body or ShadowRequest(), if_match, key)
+    return send("shadow", body or ShadowRequest())
 
 
 @router.post("/{rec_id}/promote")
-def promote(
-    caller: Called,
-    response: Response,
-    rec_id: Id,
-    body: Decision | None = None,
-    if_match: IfMatch = None,
-    key: Key = None,
-) -> dict[str, Any]:
+def promote(send: Send, body: Decision | None = None) -> dict[str, Any]:
     """Move on to the next share of the traffic, once the gate of this one has passed."""
-    return _send(caller, response, "promote", rec_id, body or Decision(), if_match, key)
+    return send("promote", body or Decision())
 
 
 @router.post("/{rec_id}/approve")
-def approve(
-    caller: Called,
-    response: Response,
-    rec_id: Id,
-    body: Decision | None = None,
-    if_match: IfMatch = None,
-    key: Key = None,
-) -> dict[str, Any]:
+def approve(send: Send, body: Decision | None = None) -> dict[str, Any]:
     """Approve it, so that its targets collect it."""
-    return _send(caller, response, "approve", rec_id, body or Decision(), if_match, key)
+    return send("approve", body or Decision())
 
 
 @router.post("/{rec_id}/dismiss")
-def dismiss(
-    caller: Called,
-    response: Response,
-    rec_id: Id,
-    body: Decision | None = None,
-    if_match: IfMatch = None,
-    key: Key = None,
-) -> dict[str, Any]:
+def dismiss(send: Send, body: Decision | None = None) -> dict[str, Any]:
     """Dismiss it; the same is not proposed again on the same evidence."""
-    return _send(caller, response, "dismiss", rec_id, body or Decision(), if_match, key)
+    return send("dismiss", body or Decision())
 
 
 @router.post("/{rec_id}/rollback")
-def rollback(
-    caller: Called,
-    response: Response,
-    rec_id: Id,
-    body: Decision | None = None,
-    if_match: IfMatch = None,
-    key: Key = None,
-) -> dict[str, Any]:
+def rollback(send: Send, body: Decision | None = None) -> dict[str, Any]:
     """Ask every target that received the change to restore what was there before."""
-    return _send(caller, response, "rollback", rec_id, body or Decision(), if_match, key)
+    return send("rollback", body or Decision())
 
 
 @router.post("/{rec_id}/acknowledge")
-def acknowledge(
-    caller: Called, response: Response, rec_id: Id, body: Acknowledgement, if_match: IfMatch = None, key: Key = None
-) -> dict[str, Any]:
+def acknowledge(send: Send, body: Acknowledgement) -> dict[str, Any]:
     """A target acknowledges the command it collected, or rejects it with a reason."""
-    return _send(caller, response, "acknowledge", rec_id, body, if_match, key)
+    return send("acknowledge", body)
 
 
 @router.post("/{rec_id}/actuate")
-def actuate(
-    caller: Called, response: Response, rec_id: Id, body: Report, if_match: IfMatch = None, key: Key = None
-) -> dict[str, Any]:
+def actuate(send: Send, body: Report) -> dict[str, Any]:
     """A target reports that it has carried the change out."""
-    return _send(caller, response, "actuate", rec_id, body, if_match, key)
+    return send("actuate", body)
 
 
 @router.post("/{rec_id}/outcome")
-def outcome(
-    caller: Called, response: Response, rec_id: Id, body: OutcomeReport, if_match: IfMatch = None, key: Key = None
-) -> dict[str, Any]:
+def outcome(send: Send, body: OutcomeReport) -> dict[str, Any]:
     """A target reports what was measured; the verdict is in the answer. Too little data is INCONCLUSIVE."""
-    return _send(caller, response, "outcome", rec_id, body, if_match, key)
+    return send("outcome", body)
 
 
 @router.post("/{rec_id}/rolled-back")
-def rolled_back(
-    caller: Called, response: Response, rec_id: Id, body: Report, if_match: IfMatch = None, key: Key = None
-) -> dict[str, Any]:
+def rolled_back(send: Send, body: Report) -> dict[str, Any]:
     """A target reports that it has restored the previous content."""
-    return _send(caller, response, "rolled_back", rec_id, body, if_match, key)
+    return send("rolled_back", body)
