@@ -78,7 +78,7 @@ def worth_table(worth: Mapping[str, Mapping[str, Any]], harm: Sequence[Sequence[
         shown = (
             f'{MISSING}<br><span class="jb-small jb-muted">{escape(told["note"] or "not known")}</span>'
             if change is None
-            else delta_html(percent(change, signed=True), change=change, better=-1)
+            else delta_html(percent(change, signed=True), change=change, better=-1) + _span(told)
         )
         levels = f"{quantity(told['incumbent'], unit)} → {quantity(told['expected'], unit)}"
         rows.append(
@@ -92,6 +92,17 @@ def worth_table(worth: Mapping[str, Mapping[str, Any]], harm: Sequence[Sequence[
         )
     heads = ("", "served → chosen", "difference", "evidence", "requests")
     return table_html(heads, [*rows, *harm], numeric=(1, 2, 4))
+
+
+def _span(told: Mapping[str, Any]) -> str:
+    """The interval below a difference, or why there is none."""
+    bounds = [told["low"], told["high"]]
+    words = f"no interval: {told['interval_note']}"
+    if None not in bounds:
+        words = " … ".join(percent(x, signed=True) for x in bounds) + ", over requests"
+    elif told["interval_note"] is None:
+        return ""
+    return f'<br><span class="jb-small jb-muted">{escape(words)}</span>'
 
 
 def harm_rows(report: Mapping[str, Any] | None) -> list[Sequence[str]]:

@@ -53,10 +53,11 @@ def report(told: dict[str, Any]) -> None:
     basis = f"at the mix of {told['mix_basis']}" if told["mix_basis"] else "as the requests came"
     out.line(f"worth by the reference workload, {basis}; an estimate, not a measurement:")
     out.grid(
-        ["figure", "served", "chosen", "difference", "class", "requests", "note"],
+        ["figure", "served", "chosen", "difference", "95 % over requests", "class", "requests", "note"],
         [
             [f"{_METRIC[name]}/success", w["incumbent"], w["expected"], _change(w["difference"]),
-             out.MARKS[w["evidence_class"]], f"{w['n']:,} of {w['of']:,}", w["note"] or ""]
+             _span(w), out.MARKS[w["evidence_class"]], f"{w['n']:,} of {w['of']:,}",
+             w["note"] or w["interval_note"] or ""]
             for name, w in told["worth"].items()
         ],
     )  # fmt: skip
@@ -135,6 +136,10 @@ def request(told: dict[str, Any]) -> None:
 
 def _share(value: float | None) -> str:
     return "—" if value is None else f"{value:.1%}"
+
+
+def _span(told: dict[str, Any]) -> str:
+    return "—" if told["low"] is None else f"{told['low']:+.1%} … {told['high']:+.1%}"
 
 
 def _change(value: float | None) -> str:

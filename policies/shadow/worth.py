@@ -2,7 +2,8 @@
 
 Worth is an estimate by the reference workload, never a measurement of these requests: it orders what to look at, and
 proves nothing. It is standardised to the fixed mix, so that a policy that happened to be asked about small requests
-does not look frugal.
+does not look frugal. Its interval is that over requests, paired: both estimates are of the same request. How far the
+reference runs themselves scatter is not in it; the promise of a recommendation tells that.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import numpy as np
 import polars as pl
 
 from policies.proof.errors import ProofError
-from policies.proof.strata import ratio_standardised, reference_mix
+from policies.proof.strata import Standardised, ratio_standardised, reference_mix
 from warehouse.errors import IncomparableObservations
 from warehouse.evidence import EvidenceClass, one_class
 
+METHOD = "paired delta on the log ratio within strata, over requests; the scatter of the reference runs is not in it"
 METRICS = {"energy_j": "J/success", "cost_usd": "USD/success", "carbon_g": "gCO2eq/success"}
 _CLASS = {"energy_j": "expected_energy_evidence_class", "carbon_g": "expected_carbon_evidence_class"}
 KIND = "reference_workload"
+CONFIDENCE = 0.95
+_NO_WIDTH = 1e-9  # relative: rounding
 
 
 def agreement(decisions: pl.DataFrame) -> dict[str, Any]:
@@ -52,7 +56,10 @@ def differences(decisions: pl.DataFrame, most: int = 50) -> list[dict[str, Any]]
 
 
 def worth(decisions: pl.DataFrame, mix: Mapping[str, float] | None) -> dict[str, Any]:
-    """Per metric the expected ratio chosen / incumbent at the mix (or, without one, as the requests came)."""
+    """Per metric the expected ratio chosen / incumbent at the mix (or, without one, as the requests came).
+
+    low, high: bounds of `difference` = ratio - 1; None, and why in `interval_note`, where requests cannot tell them.
+    """
     strata = pl.format("{}|{}", "category", "size_band").alias("stratum")
     placed = decisions.with_columns(strata)
     return {name: _metric(placed, name, mix) for name in METRICS}
@@ -64,6 +71,7 @@ def _metric(decisions: pl.DataFrame, name: str, mix: Mapping[str, float] | None)
     told: dict[str, Any] = {
         "unit": METRICS[name], "kind": KIND, "n": known.height, "of": decisions.height, "evidence_class": None,
         "ratio": None, "difference": None, "expected": None, "incumbent": None, "missing_strata": [], "note": None,
+        "low": None, "high": None, "confidence": CONFIDENCE, "method": METHOD, "interval_note": None,
     }  # fmt: skip
     if not known.height:
         return told | {"note": "no decision has an estimate of both offers"}
@@ -87,7 +95,7 @@ def _standardised(known: pl.DataFrame, one: str, zero: str, mix: Mapping[str, fl
     ones = np.ones(known.height)
     strata = known["stratum"].to_list()
     try:
-        found = ratio_standardised(known[one].to_numpy(), ones, known[zero].to_numpy(), ones, strata, mix)
+        found = ratio_standardised(known[one].to_numpy(), ones, known[zero].to_numpy(), ones, strata, mix, CONFIDENCE)
     except ProofError as wrong:
         return {"note": wrong.message}
     if found.missing:
@@ -99,7 +107,18 @@ def _standardised(known: pl.DataFrame, one: str, zero: str, mix: Mapping[str, fl
         "difference": None if found.estimate is None else found.estimate - 1,
         "expected": means[0],
         "incumbent": means[1],
-    }
+    } | _interval(found)
+
+
+def _interval(found: Standardised) -> dict[str, Any]:
+    """Of no width is not certain: then every request of a stratum has the same two estimates, and tells nothing."""
+    if found.estimate is None:
+        return {}
+    if found.thin:
+        return {"interval_note": f"one request alone in {', '.join(found.thin)}"}
+    if found.high - found.low <= _NO_WIDTH * found.estimate:
+        return {"interval_note": "the estimates do not differ between the requests of a stratum"}
+    return {"low": found.low - 1, "high": found.high - 1}
 
 
 def _mean(known: pl.DataFrame, column: str, strata: Sequence[str], mix: Mapping[str, float]) -> float:

@@ -230,6 +230,7 @@ def test_the_shadow_page_shows_agreement_worth_and_differences(sample: Desk) -> 
     assert "178" in told
     assert "standardised to the fixed mix of 247 logged requests in its cells" in told
     assert "never a measurement of these requests" in told
+    assert "over requests" in told  # the interval of a worth
     assert "success rate" in told  # harm beside savings, from the gate
     assert page.button(key="decide").disabled
     assert page.dataframe[0].value.shape[0] == 100

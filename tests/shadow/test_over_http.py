@@ -71,6 +71,7 @@ def test_pairs_arrive_pass_the_gate_and_are_shown(shadow: Shadow, as_: dict[str,
     assert report["worth"]["energy_j"]["ratio"] == pytest.approx(0.5)
     assert report["worth"]["energy_j"]["evidence_class"] == "allocated"
     assert report["worth"]["energy_j"]["kind"] == "reference_workload"
+    assert report["worth"]["energy_j"]["interval_note"] == "one request alone in general_chat|0-511"
     (request,) = [r["request_id"] for r in report["newest"]]
     one = as_["read"].get("/request", params={"request_id": request}).json()
     assert one["reproduced"] is True
