@@ -34,8 +34,10 @@ class Api:
 
 
 @pytest.fixture
-def desk(own_home: Path) -> Iterator[Desk]:
-    made = make_desk(own_home, "[policy]\ntiers = {old = 1, new = 1}\n")
+def desk(own_home: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    """Nothing is proposed, unless the test asks for the `api`."""
+    proposed = "api" in request.fixturenames
+    made = make_desk(own_home, "[policy]\ntiers = {old = 1, new = 1}\n", proposed=proposed)
     yield made
     made.close()
 
@@ -44,7 +46,6 @@ def desk(own_home: Path) -> Iterator[Desk]:
 def api(desk: Desk) -> Api:
     """R-0001 is proposed."""
     driver = Driver(desk)
-    driver.refresh()
     tokens = {
         scope: driver.call("token.create", {"name": scope, "scopes": [scope]}, OPERATOR)["token"]
         for scope in ("read", "downstream", "operator")

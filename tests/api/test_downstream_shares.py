@@ -29,9 +29,8 @@ SHARE = {"candidate": "new", "share": 0.1, "recommendation": "R-0001"}
 
 @pytest.fixture
 def driver(own_home: Path) -> Iterator[Driver]:
-    desk = make_desk(own_home, CONFIG)
+    desk = make_desk(own_home, CONFIG, proposed=True)
     made = Driver(desk)
-    made.refresh()
     made.send("shadow")
     made.judge("PASS")
     made.send("approve")

@@ -13,7 +13,7 @@ import pytest
 
 from app.downstream_table import write_table
 from tests.api.conftest import Api
-from tests.recommend.desks import Driver, make_desk
+from tests.recommend.desks import make_desk
 from tests.support import ROOT
 from warehouse import ledger
 
@@ -176,9 +176,7 @@ for told in sys.argv[2:]:
 
 @pytest.fixture
 def home(own_home: Path) -> Path:
-    desk = make_desk(own_home, "[policy]\ntiers = {old = 1, new = 1}\n")
-    Driver(desk).refresh()
-    desk.close()
+    make_desk(own_home, "[policy]\ntiers = {old = 1, new = 1}\n", proposed=True).close()
     return own_home
 
 

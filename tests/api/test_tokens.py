@@ -98,9 +98,12 @@ def test_a_signed_in_person_has_the_role_of_the_configuration(desk: Desk) -> Non
 
 @pytest.fixture
 def two_targets(own_home: Path) -> Iterator[Driver]:
-    desk = make_desk(own_home, '[policy]\ntiers = {old = 1, new = 1}\n[guardrails]\ntargets = ["lb-eu", "lb-us"]\n')
+    desk = make_desk(
+        own_home,
+        '[policy]\ntiers = {old = 1, new = 1}\n[guardrails]\ntargets = ["lb-eu", "lb-us"]\n',
+        proposed=True,
+    )
     made = Driver(desk)
-    made.refresh()
     yield made
     desk.close()
 

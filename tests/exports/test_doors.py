@@ -20,8 +20,7 @@ from tests.recommend.desks import OPERATOR, Driver, make_desk
 @pytest.fixture
 def driver(own_home: Path) -> Iterator[Driver]:
     """R-0001 is approved; the mapping of the home is complete."""
-    made = Driver(make_desk(own_home, UNGATED + TIERS))
-    made.refresh()
+    made = Driver(make_desk(own_home, UNGATED + TIERS, proposed=True))
     made.send("approve")
     yield made
     made.desk.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
+import time_machine
 
 from app.desk import Desk
 from app.errors import AppError
@@ -37,28 +39,70 @@ NEW_J = (50.0, 52.0, 48.0, 51.0, 49.0)
 
 
 # What is tested beside the gate needs none.
+_keys = count()
 UNGATED = "[environments.local]\nrequire_pass = false\nauto_shadow = false\n"
+
+
+@cache
+def _templates() -> Path:
+    """A folder of homes that are copied: opening a copy is far cheaper than making one."""
+    folder = Path(tempfile.mkdtemp(prefix="joulebook-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+_made: dict[Hashable, Path] = {}
+
+
+def copied(home: Path, key: Hashable, make: Callable[[Path], Desk]) -> Desk:
+    """A copy in `home` of the desk that `make` makes in an empty one: made once per key and frozen clock."""
+    at = utcnow() if time_machine.escape_hatch.is_travelling() else None
+    template = _made.get((key, at))
+    if template is None:
+        template = _templates() / f"home-{next(_keys)}"
+        template.mkdir()
+        make(template).close()
+        _made[key, at] = template
+    shutil.copytree(template, home, dirs_exist_ok=True)
+    return _open(home)
 
 
 @cache
 def _empty() -> Path:
     """An empty warehouse with its schema, made once: a copy opens ten times as fast as migrations run."""
-    folder = Path(tempfile.mkdtemp(prefix="joulebook-tests-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    Warehouse.open(folder / "empty.duckdb").close()
-    return folder / "empty.duckdb"
+    Warehouse.open(_templates() / "empty.duckdb").close()
+    return _templates() / "empty.duckdb"
 
 
-def make_desk(home: Path, config: str = "") -> Desk:
-    """A desk on an own warehouse in `home`, with the two offers loaded; without a gate unless `config` says so."""
+def _open(home: Path) -> Desk:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JOULEBOOK_HOME", str(home))
+        settings = load_settings()
+    return Desk(settings, Warehouse.open(settings.warehouse_path))
+
+
+def make_desk(home: Path, config: str = "", *, proposed: bool = False) -> Desk:
+    """A desk on an own warehouse in `home`, with the two offers loaded; without a gate unless `config` says so.
+
+    `proposed`: R-0001 is, old -> new in nine cells of tier 1.
+    """
     rules = "" if "[environments." in config else UNGATED
-    (home / "joulebook.toml").write_text("[sample]\nload_when_empty = false\n" + config + "\n" + rules)
-    settings = load_settings()
-    shutil.copy(_empty(), settings.warehouse_path)
-    desk = Desk(settings, Warehouse.open(settings.warehouse_path))
-    add_offer(desk, "old", OLD_J)
-    add_offer(desk, "new", NEW_J)
-    return desk
+    whole = "[sample]\nload_when_empty = false\n" + config + "\n" + rules
+
+    def loaded(new: Path) -> Desk:
+        (new / "joulebook.toml").write_text(whole)
+        shutil.copy(_empty(), new / "joulebook.duckdb")
+        desk = _open(new)
+        add_offer(desk, "old", OLD_J)
+        add_offer(desk, "new", NEW_J)
+        return desk
+
+    def with_proposal(new: Path) -> Desk:
+        desk = copied(new, (whole, "loaded"), loaded)
+        assert call(desk, "recommend.refresh", {}, OPERATOR)["proposed"] == ["R-0001"]
+        return desk
+
+    return copied(home, (whole, "proposed"), with_proposal) if proposed else copied(home, (whole, "loaded"), loaded)
 
 
 def insert(desk: Desk, table: str, rows: list[Mapping[str, Any]]) -> None:
@@ -112,9 +156,6 @@ def add_offer(
     insert(desk, "core.usage", [run_row(offer_id, i, joules, source, run) for i, joules in enumerate(energies_j)])
 
 
-_keys = count()
-
-
 def run_row(offer_id: str, i: int, energy_j: float, source: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     end = utcnow() - timedelta(days=1, seconds=i)
     return {
@@ -149,7 +190,6 @@ class Driver:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self._numbers = count(1)
 
     def call(self, name: str, params: Mapping[str, Any] | None = None, actor: Actor = OPERATOR) -> dict[str, Any]:
         return call(self.desk, name, params or {}, actor)
@@ -165,7 +205,7 @@ class Driver:
         params = {
             "id": rec_id,
             "revision": self.show(rec_id)["revision"],
-            "idempotency_key": f"key-{next(self._numbers)}",
+            "idempotency_key": f"key-{next(_keys)}",
             **({"target": "router"} if reports else {}),
             **given,
         }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
-from tests.recommend.desks import Driver, make_desk
+from tests.recommend.desks import make_desk
 
 CONFIG = """[policy]
 tiers = {old = 1, new = 1}
@@ -23,9 +23,7 @@ targets = ["lb-eu"]
 
 @pytest.fixture
 def home(own_home: Path) -> Path:
-    desk = make_desk(own_home, CONFIG)
-    Driver(desk).refresh()
-    desk.close()
+    make_desk(own_home, CONFIG, proposed=True).close()
     return own_home
 
 

@@ -32,9 +32,8 @@ def clock() -> Iterator[Any]:
 
 @pytest.fixture
 def driver(own_home: Path, clock: Any) -> Iterator[Driver]:
-    desk = make_desk(own_home, CONFIG)
+    desk = make_desk(own_home, CONFIG, proposed=True)
     made = Driver(desk)
-    made.refresh()
     yield made
     desk.close()
 

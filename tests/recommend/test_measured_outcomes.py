@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import time_machine
 
+from app.desk import Desk
 from app.recommendations.measuring import WAITING
 from policies.recommend.figures import ratio
 from policies.recommend.outcome import Outcome, Terms, Verdict, judge
 from policies.recommend.traffic import read_traffic
-from tests.recommend.desks import READER, Driver, make_desk, outcome
+from tests.recommend.desks import READER, Driver, copied, make_desk, outcome
 from tests.recommend.traffic import organic
 from warehouse.clock import utcnow
 from warehouse.snapshots import snapshot
@@ -27,11 +28,16 @@ NOW = datetime(2026, 8, 11, 12)
 
 def desk_with_traffic(home: Path, config: str = CONFIG) -> Driver:
     """Observing at NOW; the incumbent took 300 J per request of its own traffic, three times its reference runs."""
-    driver = Driver(make_desk(home, config))
-    organic(driver.desk, "old", 300, since=NOW - 2 * DAY, joules=300.0, failures=3)
-    driver.refresh()
-    driver.observe()
-    return driver
+
+    def observed(new: Path) -> Desk:
+        desk = make_desk(new, config)
+        organic(desk, "old", 300, since=NOW - 2 * DAY, joules=300.0, failures=3)
+        driver = Driver(desk)
+        driver.refresh()
+        driver.observe()
+        return desk
+
+    return Driver(copied(home, ("with traffic", config), observed))
 
 
 @pytest.fixture

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.recommend.desks import Driver, outcome, refusal
+from app.desk import Desk
+from tests.recommend.desks import Driver, copied, make_desk, outcome, refusal
 from warehouse.clock import utcnow
+
+CONFIG = "[policy]\ntiers = {old = 1, new = 1}\n"
 
 
 @pytest.fixture
-def observing(driver: Driver) -> Driver:
-    driver.observe()
-    return driver
+def observing(own_home: Path) -> Iterator[Driver]:
+    """Every target carries R-0001."""
+
+    def observed(home: Path) -> Desk:
+        desk = make_desk(home, CONFIG, proposed=True)
+        assert Driver(desk).observe()["state"] == "OBSERVING"
+        return desk
+
+    made = Driver(copied(own_home, "observing", observed))
+    yield made
+    made.desk.close()
 
 
 def report(driver: Driver, **changes: Any) -> dict[str, Any]:

@@ -32,9 +32,8 @@ PATH = "/api/v1/recommendations/R-0001"
 
 @pytest.fixture
 def driver(own_home: Path) -> Iterator[Driver]:
-    desk = make_desk(own_home, CONFIG)
+    desk = make_desk(own_home, CONFIG, proposed=True)
     made = Driver(desk)
-    made.refresh()
     yield made
     desk.close()
 
@@ -141,9 +140,8 @@ def settled(driver: Driver, config: str = "") -> dict[str, Any]:
 
 @pytest.fixture
 def approved(own_home: Path) -> Iterator[Driver]:
-    desk = make_desk(own_home, "[policy]\ntiers = {old = 1, new = 1}\n")
+    desk = make_desk(own_home, "[policy]\ntiers = {old = 1, new = 1}\n", proposed=True)
     made = Driver(desk)
-    made.refresh()
     settled(made)
     yield made
     desk.close()

@@ -41,9 +41,8 @@ def clock() -> Iterator[Any]:
 
 @pytest.fixture
 def driver(own_home: Path, clock: Any) -> Iterator[Driver]:
-    desk = make_desk(own_home, TIERS + CANARY)
+    desk = make_desk(own_home, TIERS + CANARY, proposed=True)
     made = Driver(desk)
-    made.refresh()
     yield made
     desk.close()
 
