@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.fleet.errors import TraceInvalid, TraceUnknown
+from policies.fleet.length_cdf import LengthCdf, cdf_of
 from policies.fleet.queueing import lengths_of
-from policies.fleet.traces import LengthCdf, Trace, cdf_of, cdfs, read_cdf, read_trace, traces
+from policies.fleet.traces import Trace, cdfs, read_cdf, read_trace, traces
 from warehouse import loads
 from warehouse.engine import Warehouse
 from warehouse.snapshots import snapshot

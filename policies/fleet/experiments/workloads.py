@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 
 from policies.fleet.errors import ScenarioInvalid, TraceInvalid
 from policies.fleet.experiments.scenario import OTHER, FleetScenario, RequestClass, WorkloadSpec
+from policies.fleet.length_cdf import LengthCdf
 from policies.fleet.queueing import Lengths, lengths_of, pairs
-from policies.fleet.sim import LengthCdf, Workload, generate, poisson
-from policies.fleet.traces import LengthCdf as TotalLengths
+from policies.fleet.sim import Workload, generate, poisson
 from policies.fleet.traces import Trace, read_cdf, read_trace
 from warehouse.snapshots import Snapshot
 
@@ -29,7 +30,7 @@ class Source:
     def __init__(self, snap: Snapshot, spec: WorkloadSpec) -> None:
         self.spec = spec
         self.trace: Trace | None = None
-        self.cdf: TotalLengths | None = None
+        self.cdf: LengthCdf | None = None
         if spec.trace is not None:
             to_s = None if spec.duration_s is None else spec.from_s + spec.duration_s * self._played
             self.trace = read_trace(snap, spec.trace, from_s=spec.from_s, to_s=to_s, limit=spec.requests)
@@ -37,7 +38,7 @@ class Source:
             self.cdf = read_cdf(snap, spec.cdf)
         elif spec.lengths:
             tokens, share = zip(*spec.lengths, strict=True)
-            self.cdf = TotalLengths(tuple(int(t) for t in tokens), tuple(share), "given lengths")
+            self.cdf = LengthCdf(tuple(int(t) for t in tokens), tuple(share), "given lengths")
 
     @property
     def _played(self) -> float:
@@ -93,7 +94,7 @@ class Source:
             arrival = poisson(n, rate, np.random.default_rng(seed))
             prompt, output = (np.full(n, tokens, np.int32) for tokens in (spec.prompt_tokens, spec.output_tokens))
             return Workload(arrival_s=arrival, l_in=prompt, l_out=output, title=self.name)
-        totals = LengthCdf(self.cdf.tokens, self.cdf.share, self.name)
+        totals = replace(self.cdf, name=self.name)
         return generate(n, rate, totals, seed=seed, output_share=spec.output_share, sessions=spec.sessions)
 
 

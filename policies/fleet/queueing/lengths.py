@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from policies.fleet.errors import TraceInvalid
-from policies.fleet.traces import Floats, Ints, LengthCdf, Trace
+from policies.fleet.length_cdf import LengthCdf
+from policies.fleet.traces import Floats, Ints, Trace
 
 
 @dataclass(frozen=True)

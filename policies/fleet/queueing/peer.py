@@ -10,13 +10,13 @@ from functools import lru_cache
 import numpy as np
 
 from policies.fleet.errors import ProfileIncomplete, QueueInvalid, SloUnreachable
+from policies.fleet.length_cdf import LengthCdf
 from policies.fleet.power.models import Linear, Logistic
 from policies.fleet.power.profiles import Profile
 from policies.fleet.queueing.convention import Convention, Slo
 from policies.fleet.queueing.pools import Pool, PoolResult, ratio
 from policies.fleet.queueing.search import least
 from policies.fleet.queueing.wait import Wait, mgc
-from policies.fleet.traces import LengthCdf
 
 _OUTPUT_SHARE = 0.20
 
@@ -226,6 +226,6 @@ def _cdf(pool: Pool) -> LengthCdf:
     if not isinstance(pool.workload, LengthCdf):
         raise QueueInvalid(
             f"the peer's convention knows totals only, and pool {pool.name} has pairs of lengths.",
-            fix="give a distribution (policies.fleet.traces.cdf_of), or use the physical convention",
+            fix="give a distribution (policies.fleet.length_cdf.cdf_of), or use the physical convention",
         )
     return pool.workload

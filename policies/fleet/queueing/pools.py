@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from policies.fleet.errors import QueueInvalid
+from policies.fleet.length_cdf import LengthCdf
 from policies.fleet.power.profiles import Profile
 from policies.fleet.queueing.lengths import Lengths
-from policies.fleet.traces import LengthCdf, Trace
+from policies.fleet.traces import Trace
 from warehouse.evidence import lowest_quality, weakest
 
 Workload = LengthCdf | Trace | Lengths

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from policies.fleet.errors import QueueInvalid
+from policies.fleet.length_cdf import LengthCdf
 from policies.fleet.power.profiles import Profile
 from policies.fleet.queueing import peer, physical
 from policies.fleet.queueing.convention import Convention, Slo
 from policies.fleet.queueing.lengths import lengths_of
 from policies.fleet.queueing.pools import Pool, PoolResult, Workload, plain
-from policies.fleet.traces import LengthCdf
 
 
 def evaluate(pool: Pool, instances: int, slo: Slo | None = None, convention: Convention | None = None) -> PoolResult:

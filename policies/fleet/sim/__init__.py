@@ -1,5 +1,6 @@
 """Discrete-event simulation of a fleet: continuous batching, queues, failures, balancing, and joules per request."""
 
+from policies.fleet.length_cdf import LengthCdf
 from policies.fleet.sim.balancing import OBLIVIOUS, POLICIES, Balancer, Intensity, Slo, Telemetry
 from policies.fleet.sim.fleet import ChangeAt, Deployment, Pool, random_failures
 from policies.fleet.sim.layout import Ended, Mode, Status
@@ -7,7 +8,7 @@ from policies.fleet.sim.log import RequestLog
 from policies.fleet.sim.result import APPORTION, SimResult
 from policies.fleet.sim.routing import Routed, Routing, by_length
 from policies.fleet.sim.run import Scenario, simulate, stream, sweep
-from policies.fleet.sim.workload import LengthCdf, Workload, from_frame, generate, poisson
+from policies.fleet.sim.workload import Workload, from_frame, generate, poisson
 
 __all__ = [
     "APPORTION",

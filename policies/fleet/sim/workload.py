@@ -6,7 +6,7 @@ is split by a share that the caller states. Everything random comes from a numpy
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from policies.fleet.errors import TraceInvalid
+from policies.fleet.length_cdf import LengthCdf
 from policies.fleet.sim.layout import Floats, Ints
 
 _NONE = np.zeros(0, np.int32)
@@ -186,42 +187,6 @@ def _codes(frame: pl.DataFrame, column: str) -> tuple[Ints, tuple[str, ...]]:
     return codes.fill_null(-1).to_numpy().astype(np.int32), tuple(names)
 
 
-@dataclass(frozen=True)
-class LengthCdf:
-    """Distribution of total tokens: `share` of requests are not longer than `tokens`. Uniform between knots.
-
-    Raises TraceInvalid for knots that do not rise, or that do not end at 1.
-    """
-
-    tokens: tuple[int, ...]
-    share: tuple[float, ...]
-    title: str = ""
-
-    def __post_init__(self) -> None:
-        knots, share = np.asarray(self.tokens, np.float64), np.asarray(self.share, np.float64)
-        if knots.shape != share.shape or not len(knots):
-            raise TraceInvalid(f"{knots.size} knots and {share.size} shares.", fix="give one share per knot")
-        if not (np.isfinite(knots).all() and knots[0] >= 2 and (np.diff(knots) > 0).all()):
-            raise TraceInvalid("the knots of a length distribution do not rise from 2 or more.", fix="sort them")
-        if not (np.isfinite(share).all() and share[0] >= 0 and (np.diff(share) >= 0).all()):
-            raise TraceInvalid("the shares of a length distribution fall.", fix="give cumulative shares")
-        if not 0.999 <= share[-1] <= 1 + 1e-9:
-            raise TraceInvalid(f"the last share is {share[-1]}.", fix="give cumulative shares that end at 1")
-
-    @staticmethod
-    def from_pairs(pairs: Sequence[Sequence[float]], title: str = "") -> LengthCdf:
-        """From [[tokens, share], ...], the form that FleetSim's files have."""
-        return LengthCdf(tuple(int(p[0]) for p in pairs), tuple(float(p[1]) for p in pairs), title)
-
-    def sample(self, n: int, rng: np.random.Generator) -> Ints:
-        """Total tokens (n,), 2 or more."""
-        ends = np.array([1, *self.tokens])
-        piece = np.minimum(np.searchsorted(self.share, rng.random(n)), len(self.tokens) - 1)
-        low, high = ends[piece] + 1, ends[piece + 1]
-        found: Ints = (low + np.floor(rng.random(n) * (high - low + 1))).astype(np.int32)
-        return found
-
-
 def poisson(n: int, rate_per_s: float, rng: np.random.Generator) -> Floats:
     """Arrival times of n requests of a Poisson process (n,) s."""
     if not (np.isfinite(rate_per_s) and rate_per_s > 0):
@@ -249,6 +214,11 @@ def generate(
     """
     if not 0 < output_share < 1:
         raise TraceInvalid(f"an output share of {output_share}.", fix="give one between 0 and 1")
+    if lengths.tokens[0] < 2:
+        raise TraceInvalid(
+            f"the distribution {lengths.name or 'of lengths'} has requests of {lengths.tokens[0]} token.",
+            fix="begin its knots at 2 or more: a request has a prompt and an output",
+        )
     rng = np.random.default_rng(seed)
     arrival_s, total = poisson(n, rate_per_s, rng), lengths.sample(n, rng)
     l_in = np.maximum((total * (1 - output_share)).astype(np.int32), 1)
@@ -265,5 +235,5 @@ def generate(
         category=drawn.astype(np.int32),
         categories=names,
         session=rng.integers(0, sessions, n).astype(np.int32) if sessions else _NONE,
-        title=f"{lengths.title or 'lengths'}, Poisson {rate_per_s:g}/s, seed {seed}",
+        title=f"{lengths.name or 'lengths'}, Poisson {rate_per_s:g}/s, seed {seed}",
     )

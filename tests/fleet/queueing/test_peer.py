@@ -13,6 +13,7 @@ import random
 import pytest
 
 from policies.fleet.errors import ProfileIncomplete, QueueInvalid
+from policies.fleet.length_cdf import LengthCdf
 from policies.fleet.power import published
 from policies.fleet.queueing import (
     Convention,
@@ -29,7 +30,6 @@ from policies.fleet.queueing import (
     two_pools,
 )
 from policies.fleet.queueing.flex import LEVELS
-from policies.fleet.traces import LengthCdf
 from tests.fleet.queueing.worlds import OWN, peer_cdf, pool
 
 PEER = Convention.PEER

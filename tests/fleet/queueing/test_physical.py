@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.fleet.errors import CapacityZero, ExtrapolationRefused, ProfileIncomplete, QueueInvalid, SloUnreachable
+from policies.fleet.length_cdf import LengthCdf
 from policies.fleet.power import Linear, Table, published
 from policies.fleet.queueing import (
     Convention,
@@ -26,7 +27,6 @@ from policies.fleet.queueing import (
     size,
     two_pools,
 )
-from policies.fleet.traces import LengthCdf
 from tests.fleet.queueing.worlds import OWN, peer_cdf, pool
 
 H100 = published("H100-80GB")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from policies.fleet.length_cdf import LengthCdf
 from policies.fleet.power import Profile, published
 from policies.fleet.queueing import Pool
-from policies.fleet.traces import LengthCdf
 from tests.support import shared
 
 OWN = LengthCdf((100, 400, 1_000, 3_000, 6_000), (0.1, 0.35, 0.7, 0.95, 1.0), "own")

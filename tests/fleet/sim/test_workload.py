@@ -114,6 +114,11 @@ def test_a_distribution_that_is_none_is_refused(pairs: list[list[float]]) -> Non
         LengthCdf.from_pairs(pairs)
 
 
+def test_requests_of_one_token_are_not_generated() -> None:
+    with pytest.raises(TraceInvalid, match="short has requests of 1 token.*knots at 2 or more"):
+        generate(10, 1.0, LengthCdf((1, 8), (0.5, 1.0), "short"), seed=0)
+
+
 def test_length_routing_sends_short_requests_to_one_pool_and_long_ones_to_the_other() -> None:
     pools = [pool(name="short", context_tokens=400), pool(name="long")]
     told = simulate(Scenario(pools=pools, workload=work(), routing=by_length([300], [["short"], ["long"]])))
