@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from policies.replay.bootstrap import CONFIDENCE, REPLICATES, resample
 from policies.replay.picks import picked
@@ -32,11 +34,35 @@ class Draws:
     energies_j: Floats
     n: int
     method: str
+    pairs: Pairs | None = None  # where the rows themselves are not in memory
 
     def take(self, policies: Sequence[int] | Bools) -> Draws:
         at = np.asarray(policies)
         return Draws(
-            self.accuracy[at], self.energy_j[at], self.accuracies[:, at], self.energies_j[:, at], self.n, self.method
+            self.accuracy[at], self.energy_j[at], self.accuracies[:, at], self.energies_j[:, at], self.n, self.method,
+            None if self.pairs is None else self.pairs.take(at),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sums over queries from which the closed forms of any two policies follow, without a row.
+
+    right (P,): right answers. both (P, P): queries that both answer right. binary (P,): whether every answer is known
+    and right or wrong. Columns of `spread`: correct of all policies, then joules of all (2P, 2P), the covariance of
+    single queries. Whole numbers below 2^53, so counts are exact.
+    """
+
+    right: Floats
+    both: Floats
+    binary: Bools
+    spread: Floats
+
+    def take(self, at: npt.NDArray[Any]) -> Pairs:
+        places = np.arange(len(self.right))[at]
+        twice = np.concatenate([places, places + len(self.right)])
+        return Pairs(
+            self.right[at], self.both[np.ix_(places, places)], self.binary[at], self.spread[np.ix_(twice, twice)]
         )
 
 

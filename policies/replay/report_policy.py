@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from policies.replay.account import break_even, with_router
-from policies.replay.analytic import accuracy_difference, energy_per_correct_ratio
+from policies.replay.analytic import accuracy_difference, energy_per_correct_ratio, of_counts, of_moments
 from policies.replay.bootstrap import Interval
 from policies.replay.metrics import UNITS, Figures
 from policies.replay.picks import picked
 from policies.replay.policy import About, Choices, Threshold, Tradeoff
-from policies.replay.report_draws import Draws, interval, ratio
+from policies.replay.report_draws import Draws, Pairs, interval, ratio
 from policies.replay.reward import Weights
 from policies.replay.table import Floats, OutcomeTable
 from warehouse.evidence import EvidenceClass
@@ -73,7 +73,8 @@ def intervals(draws: Draws, p: int) -> dict[str, list[float | None]]:
 def against(table: OutcomeTable | None, draws: Draws, p: int, q: int, entries: Sequence[Entry]) -> dict[str, Any]:
     """Policy p against comparator q on the same queries: differences by bootstrap, by Tango and by the delta method.
 
-    The closed forms need the `table` in memory; Tango's also answers that are right or wrong and choices of one arm.
+    The closed forms come from the `table`, or from sums over queries where it is not in memory; Tango's needs answers
+    that are right or wrong and choices of one arm. How many queries have fewer joules needs the table.
     """
     told: dict[str, Any] = {
         "comparator": entries[q].name,
@@ -94,7 +95,7 @@ def against(table: OutcomeTable | None, draws: Draws, p: int, q: int, entries: S
         "queries": None,
     }
     if table is None:
-        return told
+        return told | ({} if draws.pairs is None else _closed(draws.pairs, draws, p, q))
     one, other = entries[p].choices, entries[q].choices
     right, base = picked(table.correct, one), picked(table.correct, other)
     joules, base_j = picked(table.energy_j, one), picked(table.energy_j, other)
@@ -108,6 +109,19 @@ def against(table: OutcomeTable | None, draws: Draws, p: int, q: int, entries: S
             "fewer_joules": int((joules < base_j).sum()),
         },
     }
+
+
+def _closed(pairs: Pairs, draws: Draws, p: int, q: int) -> dict[str, Any]:
+    """The closed forms of policy p against q from sums over queries."""
+    count = len(pairs.right)
+    columns = [p, count + p, q, count + q]
+    means = np.array([draws.accuracy[p], draws.energy_j[p], draws.accuracy[q], draws.energy_j[q]])
+    spread = pairs.spread[np.ix_(columns, columns)]
+    told = {"energy_per_correct_ratio_delta": _bounds(of_moments(means, spread, draws.n))}
+    if pairs.binary[p] and pairs.binary[q]:
+        b, c = (round(float(pairs.right[i] - pairs.both[p, q])) for i in (p, q))
+        told["accuracy_difference_tango"] = _bounds(of_counts(b, c, draws.n))
+    return told
 
 
 def own_account(entry: Entry, figures: Figures, saved_j: float | None) -> dict[str, Any]:

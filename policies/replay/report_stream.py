@@ -1,8 +1,8 @@
 """The parts of a report gathered over portions of a table that need not fit into memory.
 
 Figures are running sums; P95 latency comes from a sketch. Intervals are of the normal limit of the paired bootstrap:
-sums and cross products of every policy's answers and joules are all they need. Curves, closed-form intervals and
-predicted joules need the rows in memory and are left out.
+sums and cross products of every policy's answers and joules are all they need, and the closed forms as well. Curves
+over every threshold, predicted joules and counts of queries with fewer joules need the rows in memory and are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from policies.replay.metrics import Sheet, Tally
 from policies.replay.picks import picked
 from policies.replay.policy import Choices
 from policies.replay.report import Parts, counts
-from policies.replay.report_draws import Draws, normal_draws
+from policies.replay.report_draws import Draws, Pairs, normal_draws
 from policies.replay.reward import Weights
 from policies.replay.table import Floats, OutcomeTable
 
@@ -43,7 +43,12 @@ class _Moments:
     def drawn(self, replicates: int, seed: int) -> tuple[Floats, Floats]:
         """(means (M,), draws (R, M))."""
         means = self.total / self.n
-        return means, normal_draws(means, self.cross / self.n - np.outer(means, means), self.n, replicates, seed)
+        return means, normal_draws(means, self.covariance(), self.n, replicates, seed)
+
+    def covariance(self) -> Floats:
+        """Of single rows, divisor n: (M, M)."""
+        means = self.total / self.n
+        return np.asarray(self.cross / self.n - np.outer(means, means))
 
 
 class Gatherer:
@@ -54,6 +59,7 @@ class Gatherer:
         self.tallies = [Tally(arms, Sketch) for _ in range(policies)]
         self.moments, self.complete = _Moments(), _Moments()
         self.unknown = np.zeros(2 * policies, dtype=np.bool_)
+        self.binary = np.ones(policies, dtype=np.bool_)
         self.queries = {"unanswered": 0, "all_tied": 0, "ungraded": 0}
         self.cells = self.known = 0
         self.sheet: Sheet | None = None
@@ -70,6 +76,7 @@ class Gatherer:
         joules = np.column_stack([picked(test.energy_j, c) for c in choices])
         columns = np.column_stack([right, joules])
         self.unknown |= np.isnan(columns).any(axis=0)
+        self.binary &= ((right == 0) | (right == 1)).all(axis=0)
         self.moments.add(np.nan_to_num(columns))
         keep = complete_rows(test, choices)
         pairs = np.stack([right, joules], axis=2).reshape(len(test), -1)
@@ -89,7 +96,8 @@ class Gatherer:
         means[self.unknown], found[:, self.unknown] = np.nan, np.nan
         p = len(self.tallies)
         method = f"normal limit of the paired bootstrap over queries, {replicates} draws"
-        draws = Draws(means[:p], means[p:], found[:, :p], found[:, p:], self.moments.n, method)
+        pairs = Pairs(self.moments.total[:p], self.moments.cross[:p, :p], self.binary, self.moments.covariance())
+        draws = Draws(means[:p], means[p:], found[:, :p], found[:, p:], self.moments.n, method, pairs)
         figures = [t.figures(self.sheet, fixed=f) for t, f in zip(self.tallies, self.fixed, strict=True)]
         accuracy, energy_j = train.means()
         return Parts(

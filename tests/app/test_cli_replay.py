@@ -284,6 +284,17 @@ def test_a_table_read_in_portions_gives_the_same_figures(cli: Cli, home: Path, m
         for metric, value in by_name(whole)[name]["figures"].items():
             if isinstance(value, float) and metric != "latency_p95_s":  # of a sketch
                 assert policy["figures"][metric] == pytest.approx(value, rel=1e-9), (name, metric)
+        for comparator, told in policy["against"].items():
+            same = by_name(whole)[name]["against"][comparator]
+            assert (told is None) == (same is None)
+            for metric in ("accuracy_difference_tango", "energy_per_correct_ratio_delta"):
+                if told is not None:
+                    wanted = same[metric] and pytest.approx(same[metric], rel=1e-9, abs=1e-12)
+                    assert told[metric] == wanted, (name, metric)
+    closed = [
+        a["accuracy_difference_tango"] for p in by_name(streamed).values() if (a := p["against"]["best_fixed_arm"])
+    ]
+    assert any(closed)
     counts = rows(home, "SELECT run_id, count(*) AS n FROM core.replay_choice GROUP BY run_id")
     assert len({c["n"] for c in counts}) == 1
     assert rows(home, "SELECT * FROM information_schema.tables WHERE table_schema = 'stage'") == []
