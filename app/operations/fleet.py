@@ -6,7 +6,7 @@ other command would pay.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import AwareDatetime, Field
 
@@ -18,6 +18,9 @@ from app.policy_errors import policy_errors
 from app.replay import progress
 from warehouse.clock import utcnow
 from warehouse.snapshots import snapshot
+
+if TYPE_CHECKING:
+    from app.fleet.runs import Experiment
 
 WHAT = "fleet experiment"
 Name = Field(None, max_length=200)
@@ -163,18 +166,27 @@ class ScenarioParams(Params):
     """A name under which `fleet.progress` and `fleet.cancel` speak of this run."""
 
 
+class PoliciesParams(ScenarioParams):
+    policies: list[str] = Field(default_factory=list, max_length=20)
+
+
+def _run(desk: Desk, actor: Actor, params: ScenarioParams, experiment: Experiment) -> dict[str, Any]:
+    """Run it under `params.task` and store its report, unless `keep` is False."""
+    from app.fleet import runs
+
+    with policy_errors(), progress.running(desk, params.task, WHAT) as running:
+        return runs.run(desk, actor, params, running, experiment)
+
+
 @operation("fleet.simulate", scope="operator", params=ScenarioParams)
 def simulate(desk: Desk, actor: Actor, params: ScenarioParams) -> dict[str, Any]:
     """Simulate a fleet under one policy and store what came of it."""
-    from app.fleet import runs
     from policies.fleet.experiments import simulated
 
-    with policy_errors(), progress.running(desk, params.task, WHAT) as running:
-        return runs.run(desk, actor, params, running, simulated)
+    return _run(desk, actor, params, simulated)
 
 
-class CompareParams(ScenarioParams):
-    policies: list[str] = Field(default_factory=list, max_length=20)
+class CompareParams(PoliciesParams):
     baseline: str | None = Field(None, max_length=40)
     loads: list[float] = Field(default_factory=lambda: [1.0], min_length=1, max_length=100)
     """Factors on the rate."""
@@ -185,24 +197,21 @@ class CompareParams(ScenarioParams):
 @operation("fleet.compare", scope="operator", params=CompareParams)
 def compare(desk: Desk, actor: Actor, params: CompareParams) -> dict[str, Any]:
     """Compare load-balancing policies on the same requests and store what came of it."""
-    from app.fleet import runs
     from policies.fleet.experiments import DEFAULT_POLICIES, compared_policies
 
-    with policy_errors(), progress.running(desk, params.task, WHAT) as running:
-        return runs.run(
-            desk,
-            actor,
-            params,
-            running,
-            lambda found, step: compared_policies(
-                found,
-                params.policies or DEFAULT_POLICIES,
-                baseline=params.baseline,
-                loads=params.loads,
-                caps=params.caps,
-                step=step,
-            ),
-        )
+    return _run(
+        desk,
+        actor,
+        params,
+        lambda found, step: compared_policies(
+            found,
+            params.policies or DEFAULT_POLICIES,
+            baseline=params.baseline,
+            loads=params.loads,
+            caps=params.caps,
+            step=step,
+        ),
+    )
 
 
 class QueueParams(ScenarioParams):
@@ -213,6 +222,11 @@ class QueueParams(ScenarioParams):
     utilization_max: float = Field(0.85, gt=0, lt=1)
     quantile: float = Field(0.99, gt=0, lt=1)
 
+    def closed_forms(self) -> dict[str, Any]:
+        """Keyword arguments of the experiments that closed forms answer."""
+        told = self.model_dump(include={"verify", "utilization_max", "quantile"})
+        return {"peer": self.convention == "peer", **told}
+
 
 class SizeParams(QueueParams):
     split_tokens: int | None = Field(None, ge=1)
@@ -222,25 +236,19 @@ class SizeParams(QueueParams):
 @operation("fleet.size", scope="operator", params=SizeParams)
 def size(desk: Desk, actor: Actor, params: SizeParams) -> dict[str, Any]:
     """Tell the fewest instances that keep an SLO, in closed form and simulated."""
-    from app.fleet import runs
     from policies.fleet.experiments import sized
 
-    with policy_errors(), progress.running(desk, params.task, WHAT) as running:
-        return runs.run(
-            desk,
-            actor,
-            params,
-            running,
-            lambda found, step: sized(
-                found,
-                peer=params.convention == "peer",
-                split_tokens=params.split_tokens,
-                verify=params.verify,
-                utilization_max=params.utilization_max,
-                quantile=params.quantile,
-                step=step,
-            ),
-        )
+    return _run(
+        desk,
+        actor,
+        params,
+        lambda found, step: sized(
+            found,
+            split_tokens=params.split_tokens,
+            step=step,
+            **params.closed_forms(),
+        ),
+    )
 
 
 class FlexParams(QueueParams):
@@ -251,29 +259,22 @@ class FlexParams(QueueParams):
 @operation("fleet.flex", scope="operator", params=FlexParams)
 def flex(desk: Desk, actor: Actor, params: FlexParams) -> dict[str, Any]:
     """Tell what power caps save and cost at the load really carried, in closed form and simulated."""
-    from app.fleet import runs
     from policies.fleet.experiments import LEVELS, flexed
 
-    with policy_errors(), progress.running(desk, params.task, WHAT) as running:
-        return runs.run(
-            desk,
-            actor,
-            params,
-            running,
-            lambda found, step: flexed(
-                found,
-                levels=params.levels or LEVELS,
-                peer=params.convention == "peer",
-                verify=params.verify,
-                utilization_max=params.utilization_max,
-                quantile=params.quantile,
-                step=step,
-            ),
-        )
+    return _run(
+        desk,
+        actor,
+        params,
+        lambda found, step: flexed(
+            found,
+            levels=params.levels or LEVELS,
+            step=step,
+            **params.closed_forms(),
+        ),
+    )
 
 
-class SensitivityParams(ScenarioParams):
-    policies: list[str] = Field(default_factory=list, max_length=20)
+class SensitivityParams(PoliciesParams):
     sd: float | None = Field(None, gt=0, lt=1)
     """Relative error of power, instead of what the profiles tell."""
     draws: int = Field(100_000, ge=1000, le=10_000_000)
@@ -285,25 +286,22 @@ class SensitivityParams(ScenarioParams):
 @operation("fleet.sensitivity", scope="operator", params=SensitivityParams)
 def sensitivity(desk: Desk, actor: Actor, params: SensitivityParams) -> dict[str, Any]:
     """Tell whether the ranking of policies survives the error of the power model."""
-    from app.fleet import runs
     from policies.fleet.experiments import DEFAULT_POLICIES, studied
 
-    with policy_errors(), progress.running(desk, params.task, WHAT) as running:
-        return runs.run(
-            desk,
-            actor,
-            params,
-            running,
-            lambda found, step: studied(
-                found,
-                params.policies or DEFAULT_POLICIES,
-                sd=params.sd,
-                draws=params.draws,
-                sobol_n=params.sobol_n,
-                seed=params.seed,
-                step=step,
-            ),
-        )
+    return _run(
+        desk,
+        actor,
+        params,
+        lambda found, step: studied(
+            found,
+            params.policies or DEFAULT_POLICIES,
+            sd=params.sd,
+            draws=params.draws,
+            sobol_n=params.sobol_n,
+            seed=params.seed,
+            step=step,
+        ),
+    )
 
 
 class TaskParams(Params):

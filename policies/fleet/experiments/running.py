@@ -54,7 +54,7 @@ def run_all(jobs: Sequence[tuple[K, Scenario, Resolved]], step: Step, stage: str
                 ended, pending = wait(pending, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
                 found.update({places[future]: future.result() for future in ended})
                 step(stage, len(found), len(jobs))  # also while one long run goes on: it may be cancelled
-        except BaseException:
+        except BaseException:  # Ctrl+C too: threads that nobody waits for would simulate on; raised again below
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
             raise

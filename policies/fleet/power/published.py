@@ -11,6 +11,7 @@ meets every one of them within 5 %, else LOW. HIGH takes windows that this desk 
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from policies.fleet.errors import HardwareUnknown, ProfileUnknown
 from policies.fleet.power.context import ContextPoint, ContextStudy
@@ -21,68 +22,57 @@ from warehouse.evidence import EvidenceClass, Quality
 _FLEETSIM = "FleetSim gpu_profiles, vllm-project/semantic-router 3d48f8c9"
 _IDLE = "idle loaded is the publisher's lower asymptote, not a measured idle state; idle empty is not known"
 
-H100 = Profile(
+_fleetsim = partial(Profile, evidence_class=EvidenceClass.MODELED, version="1", calibration_ctx=8192, block_tokens=16)
+_llama_70b = partial(_fleetsim, logical_model="llama-3-70b", quality_computed=Quality.FAIR, kv_blocks=65536)
+
+
+def _boards(count: int, idle_w: float, nominal_w: float, *, k: float, x0: float) -> Logistic:
+    """Watts of one board; the publisher knows one idle state."""
+    return Logistic(
+        hardware_count=count, board_idle_loaded_w=idle_w, board_idle_w=idle_w, board_nominal_w=nominal_w, k=k, x0=x0
+    )
+
+
+H100 = _llama_70b(
     name="H100-80GB",
-    power=Logistic(
-        hardware_count=8, board_idle_loaded_w=300.0, board_idle_w=300.0, board_nominal_w=600.0, k=1.0, x0=4.2
-    ),
-    logical_model="llama-3-70b",
+    power=_boards(8, 300.0, 600.0, k=1.0, x0=4.2),
     hardware_model="H100-80GB",
-    evidence_class=EvidenceClass.MODELED,
     quality=Quality.HIGH,
-    quality_computed=Quality.FAIR,
     provenance=f"{_FLEETSIM}; fit to arXiv 2602.05116 Fig. 2 and ML.ENERGY v3 (arXiv 2601.22076)",
-    version="1",
     W_ms=4.0,
     H_ms_per_seq=0.32,
-    calibration_ctx=8192,
     chunk_tokens=1024,
-    kv_blocks=65536,
-    block_tokens=16,
     max_slots=256,
     usd_per_hour=4.02,
     notes=("two stated points, 300 W at batch 1 and 600 W at 128: the curve gives 304.4 and 582.8 W", _IDLE),
 )
 
-A100 = Profile(
+A100 = _llama_70b(
     name="A100-80GB",
-    power=Logistic(
-        hardware_count=8, board_idle_loaded_w=175.0, board_idle_w=175.0, board_nominal_w=385.0, k=1.0, x0=2.5
-    ),
-    logical_model="llama-3-70b",
+    power=_boards(8, 175.0, 385.0, k=1.0, x0=2.5),
     hardware_model="A100-80GB",
-    evidence_class=EvidenceClass.MODELED,
     quality=Quality.FAIR,
-    quality_computed=Quality.FAIR,
     provenance=f"{_FLEETSIM}; one measured point, 8 boards at batch 32 draw 2983 W (arXiv 2507.00418, Table 1)",
-    version="1",
     W_ms=8.0,
     H_ms_per_seq=0.65,
-    calibration_ctx=8192,
     chunk_tokens=512,
-    kv_blocks=65536,
-    block_tokens=16,
     max_slots=128,
     usd_per_hour=2.21,
     notes=("the curve gives 369.1 W per board where 372.9 W were measured", _IDLE),
 )
 
-A10G = Profile(
+A10G = _fleetsim(
     name="A10G",
-    power=Logistic(hardware_count=1, board_idle_loaded_w=75.0, board_idle_w=75.0, board_nominal_w=120.0, k=0.7, x0=3.0),
+    power=_boards(1, 75.0, 120.0, k=0.7, x0=3.0),
     logical_model="7b-class",
     hardware_model="A10G",
-    evidence_class=EvidenceClass.MODELED,
     quality=Quality.LOW,
     quality_computed=Quality.LOW,
     provenance=f"{_FLEETSIM}; projection, no measured point",
-    version="1",
     W_ms=12.0,
     H_ms_per_seq=0.90,
-    calibration_ctx=8192,
     chunk_tokens=256,
     kv_blocks=32768,
-    block_tokens=16,
     max_slots=64,
     usd_per_hour=1.01,
     notes=("the publisher's own rule gives x0 = -0.8 and was set to 3.0 by hand", _IDLE),

@@ -178,19 +178,12 @@ def _bound(row: dict[str, Any]) -> bool:
 
 
 def _window(row: dict[str, Any]) -> MeasuredWindow:
-    config = row["config_version"]
+    told = {f.name: row[f.name] for f in fields(Binding)}
+    if told["config_version"] is not None:
+        told["config_version"] = _SWEPT.sub("", told["config_version"]).strip(" ,")
     return MeasuredWindow(
         observations=tuple(json.loads(row["observations"])),
-        binding=Binding(
-            logical_model=row["logical_model"],
-            hardware_model=row["hardware_model"],
-            hardware_count=row["hardware_count"],
-            runtime=row["runtime"],
-            runtime_version=row["runtime_version"],
-            config_version=None if config is None else _SWEPT.sub("", config).strip(" ,"),
-            deployable_version=row["deployable_version"],
-            meter_scope=row["meter_scope"],
-        ),
+        binding=Binding(**told),
         start_at=row["window_start_at"],
         end_at=row["window_end_at"],
         concurrency=row["concurrency"],
