@@ -28,6 +28,7 @@ from policies.proof.margins import HARD_CONSTRAINTS, Margins, OutcomeKind
 from policies.recommend import lifecycle
 from policies.recommend.governance import SHADOW
 from policies.recommend.lifecycle import Command
+from policies.recommend.operators import lapsed
 from policies.recommend.state import UNDECIDED, RecState, State
 from policies.router.filters import ACCESS, CONTEXT, TAGS
 from warehouse.clock import iso, utcnow
@@ -155,7 +156,8 @@ def run_gate(tx: Transaction, desk: Desk, actor: Actor, state: RecState, snap: S
     over = (now - state.shadow.started_at).total_seconds() >= desk.settings.shadow.give_up_after
     over = over and stage == SHADOW and state.state is State.SHADOWING
     seen = look(snap, desk.settings, state)
-    if not _news(state, stage, seen, over=over):
+    aged = before is not None and stage != SHADOW and lapsed(state, before.at, now)
+    if not _news(state, stage, seen, over=over, aged=aged):
         return None
     planned_look = Ruling(before.verdict) if before is not None and before.n >= seen.planned else None
     found = decided(state, seen, planned_look)
@@ -178,8 +180,11 @@ def run_gate(tx: Transaction, desk: Desk, actor: Actor, state: RecState, snap: S
     return found.verdict.value
 
 
-def _news(state: RecState, stage: str, seen: Look, *, over: bool) -> bool:
-    """Whether judging again could say anything new, without judging: so that a sweep costs little."""
+def _news(state: RecState, stage: str, seen: Look, *, over: bool, aged: bool) -> bool:
+    """Whether judging again could say anything new, without judging: so that a sweep costs little.
+
+    `aged`: the last verdict is too old to promote on, so that any newer request is news.
+    """
     before = state.verdicts.get(stage)
     if over:
         return True
@@ -191,7 +196,7 @@ def _news(state: RecState, stage: str, seen: Look, *, over: bool) -> bool:
         return True
     newest = seen.pairs["known_from"].max()
     restated = isinstance(newest, datetime) and newest > before.at
-    return restated and (seen.n >= _AGAIN_AT * max(before.n, 1) or seen.n < before.n)
+    return restated and (aged or seen.n >= _AGAIN_AT * max(before.n, 1) or seen.n < before.n)
 
 
 def _store(

@@ -94,6 +94,7 @@ def approve(state: RecState, command: Command, out: Drafts, now: datetime, block
 
 
 def lapsed(state: RecState, at: datetime, now: datetime) -> bool:
+    """Whether what was said `at` no longer counts: an approval, or the verdict that a promotion stands on."""
     within = state.governance.approval_expires_s
     return within is not None and (now - at).total_seconds() >= within
 
@@ -109,6 +110,9 @@ def promote(state: RecState, command: Command, out: Drafts, now: datetime, block
     if said is None or said.verdict != "PASS":
         why = f": {said.why}" if said and said.why else ""
         raise refuse(state, command, f"the gate of {state.stage.name} has not passed{why}", "wait for the gate to pass")
+    if lapsed(state, said.at, now):  # what was measured then says nothing of a stage whose telemetry has stopped since
+        why = f"the gate of {state.stage.name} passed at {said.at:%Y-%m-%d %H:%M} UTC, and nothing newer confirms it"
+        raise refuse(state, command, why, "send newer pairs, judge again, or roll it back")
     large = step_too_large(state.governance, state.stage_no + 1)
     if large:
         raise refuse(state, command, large, "add a stage between")

@@ -178,7 +178,7 @@ def check(before: RecState, command: Command, drafts: list[Draft]) -> None:
     if "actuated" in kinds:
         mine = before.target(command.target or "")
         assert mine is not None and mine.actuated_at is None, "carried out twice"
-        assert mine.acknowledged_at is not None and mine.sent_at is not None
+        assert mine.acknowledged_at is not None and mine.sent_at is not None and mine.rejected_at is None
         assert command.data.get("content_hash") in (None, before.content_hash)
     if command.name in ("rollback", "dismiss") and drafts:
         assert before.state not in (State.ROLLED_BACK, State.DISMISSED, State.EXPIRED)

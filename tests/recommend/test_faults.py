@@ -88,7 +88,21 @@ def test_a_target_that_flaps_between_two_states_reports_each_once(driver: Driver
     driver.send("actuate", target="lb-eu")
     error = refusal(lambda: driver.send("acknowledge", target="lb-eu", rejection="I lost it"))
     assert "has actuated it before" in error.message
-    assert driver.kinds().count("actuated") == 1
+    for _ in range(3):  # each time with a key of its own, so that it is no repeat of the same report
+        assert "has actuated it before" in refusal(lambda: driver.send("actuate", target="lb-eu")).message
+    assert driver.kinds().count("actuated") == 1 and driver.show()["label"] == "ACTUATED (1/2), PARTIAL"
+
+
+def test_a_target_that_refused_after_all_cannot_have_carried_it_out(driver: Driver) -> None:
+    driver.send("approve")
+    driver.collect("lb-eu")
+    driver.send("acknowledge", target="lb-eu")
+    driver.send("acknowledge", target="lb-eu", rejection="the disk is full")
+    error = refusal(lambda: driver.send("actuate", target="lb-eu"))
+    assert "lb-eu has rejected it" in error.message
+    (eu, us) = driver.show()["targets"]
+    assert (eu["actuated_at"], eu["rejection"], us["sent_at"]) == (None, "the disk is full", None)
+    assert driver.collect("lb-eu") == [], "nor is it handed over again"
 
 
 def test_a_target_that_tells_what_it_did_not_collect_is_not_believed(driver: Driver) -> None:

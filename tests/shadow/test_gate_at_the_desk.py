@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import time_machine
 
 from app.desk import Desk
 from app.recommendations import gate, store
@@ -14,8 +16,8 @@ from app.shadow.evidence import evidence_of, kind_of
 from policies.proof.checks import Ruling
 from policies.proof.gate import judge
 from policies.proof.margins import Margins, OutcomeKind
-from tests.recommend.desks import refusal
-from tests.shadow.desks import PLANNED, Shadow, label_all, log, log_all, pairs
+from tests.recommend.desks import make_desk, refusal
+from tests.shadow.desks import CONFIG, PLANNED, Shadow, label_all, log, log_all, pairs
 from warehouse import ledger
 from warehouse.clock import iso, utcnow
 from warehouse.snapshots import snapshot
@@ -71,7 +73,7 @@ def test_without_a_pass_nothing_can_be_approved(shadow: Shadow) -> None:
     assert "only READY can be approved; its gate has not passed" in told.message
 
 
-def test_no_pair_at_all_is_no_verdict_and_in_the_end_inconclusive(own_home: Any, shadow: Shadow) -> None:
+def test_t42_no_pair_at_all_is_no_verdict_and_in_the_end_inconclusive(own_home: Any, shadow: Shadow) -> None:
     assert shadow.judge() is None
     desk = shadow.desk
     late = utcnow() + timedelta(days=15)
@@ -100,8 +102,9 @@ def test_no_pair_at_all_is_no_verdict_and_in_the_end_inconclusive(own_home: Any,
     ids=["aborted", "some aborted", "NaN", "unknown success", "two meters", "no meter", "two classes", "no latency",
          "no bill"],
 )  # fmt: skip
-def test_what_is_missing_broken_or_mixed_is_inconclusive(shadow: Shadow, change: Callable[[int, Row], Row]) -> None:
-    """T42: no data, NaN and aborted are never a success."""
+def test_t42_what_is_missing_broken_or_mixed_is_inconclusive(
+    shadow: Shadow, change: Callable[[int, Row], Row]
+) -> None:
     shadow.push(changed(pairs(360), change))
     assert shadow.judge() == "INCONCLUSIVE"
     assert verdict(shadow) in ("SHADOWING", "INCONCLUSIVE")
@@ -250,6 +253,42 @@ def test_a_look_without_new_pairs_is_not_taken(shadow: Shadow) -> None:
     assert shadow.judge() == "PASS"
     shadow.push(rows)  # ten more: less than a tenth
     assert shadow.judge() is None
+
+
+@pytest.fixture
+def canary(own_home: Path) -> Iterator[Shadow]:
+    """R-0001 is at 10 % since noon, and its pairs of then have passed the gate of that stage."""
+    stages = 'self_approval = true\nstages = [{name = "canary", share = 0.1}, {name = "full", share = 1.0}]\n'
+    with time_machine.travel(datetime(2026, 8, 11, 12), tick=False) as clock:
+        driver = Shadow(make_desk(own_home, CONFIG.replace("auto_shadow = true\n", f"auto_shadow = true\n{stages}")))
+        driver.refresh()
+        driver.push(pairs(seed=1))
+        clock.shift(timedelta(minutes=1))
+        assert driver.judge() == "PASS"
+        driver.observe()
+        driver.push(pairs(seed=2))
+        clock.shift(timedelta(minutes=1))
+        assert driver.judge() == "PASS"
+        yield driver
+        driver.desk.close()
+
+
+def test_a_canary_whose_telemetry_has_stopped_is_not_promoted_on_what_was_measured_before(canary: Shadow) -> None:
+    def why_not() -> str | None:
+        found: str | None = next(c for c in canary.show()["commands"] if c["command"] == "promote")["why_not"]
+        return found
+
+    with time_machine.travel(datetime(2026, 8, 13, 11), tick=False):
+        assert why_not() is None, "a verdict counts for two days"
+    with time_machine.travel(datetime(2026, 8, 13, 13), tick=False) as clock:
+        assert canary.judge() is None, "nothing has come since"
+        error = refusal(lambda: canary.send("promote"))
+        assert "the gate of canary passed at 2026-08-11 12:02 UTC, and nothing newer confirms it" in error.message
+        assert canary.show()["stage"]["name"] == "canary"
+        canary.push(pairs(3, seed=3))  # it is back: a few newer pairs beside the others, and all are judged again
+        clock.shift(timedelta(minutes=1))
+        assert canary.judge() == "PASS"
+        assert canary.send("promote")["state"] == "APPROVED"
 
 
 # the eligible set and the mix -----------------------------------------------------------------------------
