@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
 DRAWS = 100_000
@@ -67,7 +67,7 @@ def flip_probability(difference: Difference) -> float | None:
     """P(the sign is another one), exact for normal errors. None where nothing is uncertain or the two are equal."""
     if difference.value == 0 or difference.spread == 0:
         return 0.0 if difference.value != 0 else None
-    return float(stats.norm.sf(abs(difference.value) / difference.spread))
+    return float(ndtr(-abs(difference.value) / difference.spread))
 
 
 def drawn_flips(difference: Difference, *, draws: int = DRAWS, seed: int = 0) -> dict[str, Any]:
@@ -128,6 +128,8 @@ def sobol(difference: Difference, *, n: int = SOBOL_N, seed: int = 0) -> dict[st
     def value(x: Floats) -> Floats:
         out: Floats = np.atleast_2d(weight[kept] @ x)
         return out
+
+    from scipy import stats  # half a second: not at every start
 
     found = stats.sobol_indices(
         func=value, n=n, dists=[stats.norm(0, sd[k]) for k in kept], rng=np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from policies.fleet.experiments.resolve import Resolved
 from policies.fleet.sim import SimResult
@@ -167,7 +167,7 @@ def half_width(values: Sequence[float]) -> float | None:
     """Of the interval of the mean. None for fewer than two, or where seeds make no difference at all."""
     if len(values) < 2 or max(values) == min(values):
         return None
-    return float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    return float(stdtrit(len(values) - 1, (1 + LEVEL) / 2) * np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
 def paired(base: Sequence[Run], other: Sequence[Run], metric: str) -> dict[str, Any]:
