@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,14 +9,46 @@ import typer
 
 from app import cli_print as out
 from app import cli_replay_trl
+from app.cli_options import Group, grouped
 from app.client import Client
 from app.replay import printing
 from app.settings import load_settings
-from app.watching import watched
+from app.watching import ask, watch
 
 replay = typer.Typer(help="Replay lab: what another routing policy would have cost.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Dataset = Annotated[str, typer.Option(help="Data set, as `replay datasets` lists it.")]
+Partial = Annotated[bool, typer.Option("--partial", help="Keep arms that do not know every query.")]
+
+
+class Held(Group):
+    """Which part of the table, and what of it is held out."""
+
+    arms: Annotated[list[str] | None, typer.Option(help="Only these arms; repeat, or separate by commas.")] = None
+    benchmark: Annotated[list[str] | None, typer.Option(help="Only these benchmarks; repeat.")] = None
+    split: Annotated[str, typer.Option(help="Held-out part: auto, hash or permutation.")] = "auto"
+    test_share: Annotated[float, typer.Option(help="Share of the queries that is held out.")] = 0.3
+
+    def params(self) -> dict[str, Any]:
+        """As operations take them: arms one by one, also where commas separate them."""
+        return {
+            "arms": [name for given in self.get("arms", ()) for name in given.split(",") if name],
+            "benchmarks": self.get("benchmark", []),
+            "split": self["split"],
+            "test_share": self["test_share"],
+        }
+
+
+class Joules(Group):
+    """Which joules, where several are known."""
+
+    edition: Annotated[str | None, typer.Option(help="Edition of the joules per token, v2 or v3.")] = None
+    evidence: Annotated[
+        str | None, typer.Option(help="Class of the joules to use where outcomes tell several, such as measured.")
+    ] = None
+
+    def params(self) -> dict[str, Any]:
+        return {"edition": self.get("edition"), "evidence_class": self.get("evidence")}
 
 
 @replay.callback()
@@ -25,26 +56,17 @@ def _group() -> None:
     """Replay lab: what another routing policy would have cost."""
 
 
-def _ask(name: str, params: dict[str, Any]) -> dict[str, Any]:
-    with Client(load_settings()) as client:
-        return client.call(name, params)
-
-
-def _watch(name: str, params: dict[str, Any], as_json: bool) -> dict[str, Any]:
-    """Run a long operation with a bar on stderr; Ctrl+C cancels it and nothing of it is kept."""
-    with Client(load_settings()) as client:
-        return watched(client, name, params, show=not as_json and sys.stderr.isatty())
-
-
 @replay.command("datasets")
 def datasets(json_: Json = False) -> None:
     """List the data sets that can be replayed."""
-    told = _ask("replay.datasets", {})
+    told = ask("replay.datasets", {})
     out.document(told) if json_ else printing.datasets(told)
 
 
 @replay.command("run")
+@grouped
 def run(
+    *,
     dataset: Dataset,
     gpu: Annotated[list[str] | None, typer.Option(help="GPU whose measured J per token are used; repeat.")] = None,
     batch: Annotated[
@@ -74,22 +96,16 @@ def run(
     incumbent: Annotated[str | None, typer.Option(help="Arm or policy that routes today.")] = None,
     budget_j: Annotated[float | None, typer.Option(help="Joules per query that may be spent.", min=0)] = None,
     seed: Annotated[int, typer.Option(help="Seed of split, policies and bootstrap.", min=0)] = 0,
-    arms: Annotated[list[str] | None, typer.Option(help="Only these arms; repeat, or separate by commas.")] = None,
-    benchmark: Annotated[list[str] | None, typer.Option(help="Only these benchmarks; repeat.")] = None,
-    split: Annotated[str, typer.Option(help="Held-out part: auto, hash or permutation.")] = "auto",
-    test_share: Annotated[float, typer.Option(help="Share of the queries that is held out.")] = 0.3,
+    held: Held,
     leaked: Annotated[
         str, typer.Option(help="Training queries with the text of a held-out one: refuse or drop.")
     ] = "refuse",
-    partial: Annotated[bool, typer.Option("--partial", help="Keep arms that do not know every query.")] = False,
+    partial: Partial = False,
     interpolate: Annotated[
         bool,
         typer.Option("--interpolate-batch", help="Read between two measured batches instead of taking the nearest."),
     ] = False,
-    edition: Annotated[str | None, typer.Option(help="Edition of the joules per token, v2 or v3.")] = None,
-    evidence: Annotated[
-        str | None, typer.Option(help="Class of the joules to use where outcomes tell several, such as measured.")
-    ] = None,
+    joules: Joules,
     router_power_w: Annotated[
         float | None, typer.Option(help="Power of the machine that routes, for the router's own joules.", min=0)
     ] = None,
@@ -119,20 +135,16 @@ def run(
         "incumbent": incumbent,
         "budget_j": budget_j,
         "seed": seed,
-        "arms": [name for given in arms or [] for name in given.split(",") if name],
-        "benchmarks": benchmark or [],
-        "split": split,
-        "test_share": test_share,
+        **held.params(),
         "leaked": leaked,
         "keep_partial": partial,
         "batch_mode": "interpolate" if interpolate else "nearest",
-        "edition": edition,
-        "evidence_class": evidence,
+        **joules.params(),
         "router_power_w": router_power_w,
         "keep_choices": keep_choices,
         "stream": stream,
     }
-    told = _watch("replay.run", params, json_)
+    told = watch("replay.run", params, json_)
     out.document(told) if json_ else printing.report(told)
 
 
@@ -143,7 +155,7 @@ def runs(
     json_: Json = False,
 ) -> None:
     """List the stored runs, newest first."""
-    told = _ask("replay.runs", {"dataset": dataset, "limit": limit})
+    told = ask("replay.runs", {"dataset": dataset, "limit": limit})
     out.document(told) if json_ else printing.runs(told)
 
 
@@ -164,7 +176,9 @@ def report(
 
 
 @replay.command("train")
+@grouped
 def train(
+    *,
     dataset: Dataset,
     method: Annotated[
         str, typer.Option(help="controller: the lab's own, on a CPU; trl: a language model, with the extra.")
@@ -212,19 +226,13 @@ def train(
     embedder: Annotated[str | None, typer.Option(help="wordllama (default), tfidf-svd, minilm or none.")] = None,
     embeddings: Annotated[Path | None, typer.Option(help="File of embeddings, as for `replay run`.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of split and training.", min=0)] = 0,
-    arms: Annotated[list[str] | None, typer.Option(help="Only these arms; repeat, or separate by commas.")] = None,
-    benchmark: Annotated[list[str] | None, typer.Option(help="Only these benchmarks; repeat.")] = None,
-    split: Annotated[str, typer.Option(help="Held-out part: auto, hash or permutation.")] = "auto",
-    test_share: Annotated[float, typer.Option(help="Share of the queries that is held out.")] = 0.3,
+    held: Held,
     leaked: Annotated[str, typer.Option(help="Training queries with a held-out text: refuse or drop.")] = "refuse",
-    partial: Annotated[bool, typer.Option("--partial", help="Keep arms that do not know every query.")] = False,
+    partial: Partial = False,
     interpolate: Annotated[
         bool, typer.Option("--interpolate-batch", help="Read between two measured batches.")
     ] = False,
-    edition: Annotated[str | None, typer.Option(help="Edition of the joules per token, v2 or v3.")] = None,
-    evidence: Annotated[
-        str | None, typer.Option(help="Class of the joules to use where outcomes tell several, such as measured.")
-    ] = None,
+    joules: Joules,
     power_w: Annotated[
         float | None, typer.Option("--machine-power-w", help="Power of this machine while it trains.", min=0)
     ] = None,
@@ -240,15 +248,11 @@ def train(
         "gpu": gpu,
         "batch": batch,
         "seed": seed,
-        "arms": [name for given in arms or [] for name in given.split(",") if name],
-        "benchmarks": benchmark or [],
-        "split": split,
-        "test_share": test_share,
+        **held.params(),
         "leaked": leaked,
         "keep_partial": partial,
         "batch_mode": "interpolate" if interpolate else "nearest",
-        "edition": edition,
-        "evidence_class": evidence,
+        **joules.params(),
     }
     both = {"stage": stage, "lam": lambda_, "lam_supervised": lam_supervised, "beta": beta, "steps": steps}
     own: dict[str, Any] = {
@@ -276,7 +280,7 @@ def train(
     if method != "controller":
         raise typer.BadParameter(f"{method!r} is none of controller, trl", param_hint="--method")
     cli_replay_trl.refuse(of_trl, "trl")
-    told = _watch("replay.train", loading | both | own, json_)
+    told = watch("replay.train", loading | both | own, json_)
     out.document(told) if json_ else printing.trained(told)
 
 
@@ -287,5 +291,5 @@ def trained(
     json_: Json = False,
 ) -> None:
     """List the trained controllers, newest first."""
-    told = _ask("replay.trained", {"dataset": dataset, "limit": limit})
+    told = ask("replay.trained", {"dataset": dataset, "limit": limit})
     out.document(told) if json_ else printing.controllers(told)

@@ -21,6 +21,7 @@ from rich.progress import (
 )
 
 from app.client import Client
+from app.settings import load_settings
 from warehouse.ids import uuid7
 
 _ASK_EVERY_S = 0.2
@@ -92,3 +93,15 @@ def watched(client: Client, name: str, params: Mapping[str, Any], *, show: bool,
     if errors:
         raise errors[0]
     return told
+
+
+def ask(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of the operation `name`, of the running console or of the warehouse itself. Raises AppError."""
+    with Client(load_settings()) as client:
+        return client.call(name, dict(params))
+
+
+def watch(name: str, params: Mapping[str, Any], as_json: bool) -> dict[str, Any]:
+    """Run a long operation with a bar on stderr, where a person looks on; Ctrl+C cancels it, nothing of it is kept."""
+    with Client(load_settings()) as client:
+        return watched(client, name, params, show=not as_json and sys.stderr.isatty())
