@@ -102,9 +102,7 @@ def test_t42_no_pair_at_all_is_no_verdict_and_in_the_end_inconclusive(own_home: 
     ids=["aborted", "some aborted", "NaN", "unknown success", "two meters", "no meter", "two classes", "no latency",
          "no bill"],
 )  # fmt: skip
-def test_t42_what_is_missing_broken_or_mixed_is_inconclusive(
-    shadow: Shadow, change: Callable[[int, Row], Row]
-) -> None:
+def test_t42_what_is_missing_broken_or_mixed_is_inconclusive(shadow: Shadow, change: Callable[[int, Row], Row]) -> None:
     shadow.push(changed(pairs(360), change))
     assert shadow.judge() == "INCONCLUSIVE"
     assert verdict(shadow) in ("SHADOWING", "INCONCLUSIVE")
