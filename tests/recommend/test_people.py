@@ -55,7 +55,7 @@ def post(driver: Driver, token: str, step: str, key: str) -> Any:
     return client.post(f"{PATH}/{step}", headers={"If-Match": tag, "Idempotency-Key": key})
 
 
-def test_whoever_asked_for_a_change_approves_it_through_no_door_and_under_no_role(driver: Driver) -> None:
+def test_t44_whoever_asked_for_a_change_approves_it_through_no_door_and_under_no_role(driver: Driver) -> None:
     ada = signed_in("ada@example.org")
     driver.send("shadow", actor=ada)
     driver.judge("PASS")
@@ -80,7 +80,7 @@ def test_whoever_asked_for_a_change_approves_it_through_no_door_and_under_no_rol
     assert driver.show()["state"] == "READY" and driver.show()["votes"]["given"] == []
 
 
-def test_a_person_with_a_session_and_two_tokens_is_one_of_two(driver: Driver) -> None:
+def test_t44_a_person_with_a_session_and_two_tokens_is_one_of_two(driver: Driver) -> None:
     driver.send("shadow", actor=signed_in("ada@example.org"))
     driver.judge("PASS")
     first, second = (token_of(driver, name, "bob@example.org") for name in ("one", "two"))
@@ -94,7 +94,7 @@ def test_a_person_with_a_session_and_two_tokens_is_one_of_two(driver: Driver) ->
     assert local_operator("cli").person == local_operator("console").person
 
 
-def test_a_token_made_at_this_machine_is_its_maker(driver: Driver) -> None:
+def test_t44_a_token_made_at_this_machine_is_its_maker(driver: Driver) -> None:
     me = local_operator("cli")
     driver.send("shadow", actor=me)
     driver.judge("PASS")
@@ -103,7 +103,7 @@ def test_a_token_made_at_this_machine_is_its_maker(driver: Driver) -> None:
     assert answer.status_code == 409 and f"{me.person} set its margins" in answer.json()["detail"]
 
 
-def test_the_command_line_is_refused_in_the_same_words(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_t44_the_command_line_is_refused_in_the_same_words(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
     from app.cli import main
 
     driver.send("shadow", actor=local_operator("cli"))

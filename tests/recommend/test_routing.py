@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.errors import BadRequest, Conflict, Forbidden, PreconditionRequired
+from policies.recommend.table import TableInvalid, check_fallbacks
 from tests.recommend.desks import READER, Driver, make_desk, refusal
 
 CELL = {"category": "debugging", "tier": 1, "offer_id": "old"}
@@ -47,12 +51,44 @@ def test_a_declaration_that_names_an_unknown_offer_is_refused_by_name(driver: Dr
     assert error.message == "gone (in debugging/1/interactive) is in no catalog."
 
 
-def test_fallbacks_that_run_in_a_circle_are_refused_with_the_circle(driver: Driver) -> None:
-    # T40: A -> B -> A is rejected at save, the cycle printed.
-    version = driver.call("routing.table")["version"]
-    params = {"cells": [CELL], "fallbacks": {"old": "new", "new": "old"}, "version": version}
+def test_t40_fallbacks_that_run_in_a_circle_are_refused_with_the_circle(driver: Driver) -> None:
+    before = driver.call("routing.table")
+    params = {"cells": [CELL], "fallbacks": {"old": "new", "new": "old"}, "version": before["version"]}
     error = refusal(lambda: driver.call("routing.declare", params))
+    assert isinstance(error, BadRequest)
     assert error.message == "The fallbacks run in a circle: new -> old -> new."
+    after = driver.call("routing.table")
+    assert after == before | {"as_of": after["as_of"]} and not driver.events("routing.declared")
+
+
+def test_t40_a_circle_in_the_file_of_the_incumbent_is_refused_too(own_home: Path) -> None:
+    table = {"routes": {"debugging/1/interactive": "old"}, "fallbacks": {"old": "new", "new": "old"}}
+    (own_home / "routes.json").write_text(json.dumps(table))
+    desk = make_desk(own_home, '[routing]\nincumbent_file = "routes.json"\n[policy]\ntiers = {old = 1, new = 1}\n')
+    try:
+        told = refusal(lambda: Driver(desk).call("routing.table")).message
+        assert "The fallbacks run in a circle: new -> old -> new." in told
+    finally:
+        desk.close()
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("abcdef")))
+def test_t40_fallbacks_are_refused_exactly_where_following_them_never_ends(fallbacks: dict[str, str]) -> None:
+    def ends(offer: str) -> bool:
+        for _ in range(len(fallbacks) + 1):
+            if offer not in fallbacks:
+                return True
+            offer = fallbacks[offer]
+        return False
+
+    if all(ends(offer) for offer in fallbacks):
+        check_fallbacks(fallbacks)
+        return
+    with pytest.raises(TableInvalid) as refused:
+        check_fallbacks(fallbacks)
+    circle = refused.value.message.removeprefix("The fallbacks run in a circle: ").removesuffix(".").split(" -> ")
+    assert circle[0] == circle[-1] and len(set(circle)) == len(circle) - 1
+    assert all(fallbacks[one] == following for one, following in pairwise(circle))
 
 
 @pytest.mark.parametrize(

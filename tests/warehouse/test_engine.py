@@ -49,7 +49,7 @@ def run_python(code: str, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_second_process_is_told_who_holds_the_file(warehouse: Warehouse) -> None:
+def test_t46_a_second_process_is_told_who_holds_the_file(warehouse: Warehouse) -> None:
     done = run_python(
         """
         import sys, pathlib
