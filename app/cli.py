@@ -25,6 +25,7 @@ from app.cli_prices import prices
 from app.cli_recommend import pairs, recommend
 from app.cli_replay import replay
 from app.cli_shadow import shadow
+from app.cli_usage import usage
 from app.client import Client
 from app.errors import AppError
 from app.logs import log_to_stderr
@@ -288,21 +289,15 @@ def main(argv: list[str] | None = None) -> None:
     as_json = "--json" in args
     log_to_stderr()
     try:
-        code = app(args=args, standalone_mode=False)
+        code = app(args=args, prog_name="joulebook", standalone_mode=False)
     except TyperException as error:
-        _fail(_usage(error), "see `joulebook --help`", 2, as_json)
+        _fail(*usage(error), 2, as_json)
     except AppError as error:
         _fail(error.message, error.fix, error.exit_code, as_json)
     except (Abort, KeyboardInterrupt):
         _fail("interrupted", "", 1, as_json)
     else:
         sys.exit(code if isinstance(code, int) else 0)
-
-
-def _usage(error: TyperException) -> str:
-    """A wrong call in words; typer keeps them in `format_message`."""
-    told = getattr(error, "format_message", None)
-    return str(told() if told is not None else error)
 
 
 def _fail(message: str, fix: str, code: int, as_json: bool) -> None:

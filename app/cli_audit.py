@@ -16,6 +16,7 @@ from app.settings import load_settings
 
 audit = typer.Typer(help="Audit: export the ledger, anchor its head elsewhere, accept a restore.", no_args_is_help=True)
 _MOST_HEADS = 1000
+_LONGEST_LINE = 1 << 24  # characters; whatever is longer is no event
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
@@ -26,6 +27,7 @@ def export(
     json_: Json = False,
 ) -> None:
     """Write the ledger as JSON lines; the last line is the head of the chain."""
+    _check_replaceable(file)
     temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     events, after = 0, since
     try:
@@ -58,6 +60,8 @@ def anchor(
     json_: Json = False,
 ) -> None:
     """Add the head of the chain to a file elsewhere, so that a cut or replaced ledger shows."""
+    if _holds(file) and os.access(file, os.R_OK):
+        read_anchors(file)  # nothing is added to a file that `verify --against` could not read
     with Client(load_settings()) as client:
         head = client.call("audit.anchor")["head"]
     try:
@@ -90,6 +94,24 @@ def accept_restore(
         out.verification(told, as_json=False)
     if not told["ok"]:
         raise typer.Exit(1)
+
+
+def _holds(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size > 0
+
+
+def _check_replaceable(file: Path) -> None:
+    """Raise BadRequest where `file` is something else than an earlier export: no warehouse is lost to a wrong path."""
+    if not _holds(file):
+        return
+    try:
+        with file.open(encoding="utf-8") as lines:
+            first = json.loads(lines.readline(_LONGEST_LINE))
+        ours = isinstance(first, dict) and {"seq", "hash"} <= set(first.get("head") or first)
+    except (OSError, ValueError):
+        ours = False
+    if not ours:
+        raise BadRequest(f"{file} is there already, and is no export of a ledger.", fix="name a new file")
 
 
 def read_anchors(file: Path) -> list[dict[str, Any]]:

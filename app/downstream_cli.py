@@ -7,6 +7,7 @@ import signal
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from app.client import Client
 from app.downstream import Done, OperationDoor, follow, run
@@ -19,6 +20,7 @@ TOKEN_VARIABLE = "JOULEBOOK_SECRET_DOWNSTREAM_TOKEN"  # noqa: S105
 
 def keep_in_step(apply_to: Path, *, target: str, url: str | None, once: bool, poll_s: float) -> dict[str, Any]:
     """Follow the desk until SIGTERM or SIGINT, or once; what was done, as counts. Raises AppError."""
+    _check(apply_to, url)
     configure_logging()
     stop = threading.Event()
     if threading.current_thread() is threading.main_thread():
@@ -36,6 +38,18 @@ def keep_in_step(apply_to: Path, *, target: str, url: str | None, once: bool, po
             f"{TOKEN_VARIABLE}",
         )
     return _told(run(url, token, apply_to, target=target, once=once, poll_s=poll_s, stop_event=stop))
+
+
+def _check(apply_to: Path, url: str | None) -> None:
+    """Refuse at once what no later poll could mend."""
+    if apply_to.is_dir():
+        raise BadRequest(f"{apply_to} is a folder.", fix="name the routing table file in it")
+    try:
+        told = urlsplit(url) if url is not None else None
+        if told is not None and (told.scheme not in ("http", "https") or not told.hostname or told.port == 0):
+            raise ValueError
+    except ValueError:
+        raise BadRequest(f"{url!r} is no address of a console.", fix="give http://HOST:PORT or https://HOST") from None
 
 
 def _call(settings: Settings, name: str, params: dict[str, Any], target: str) -> dict[str, Any]:

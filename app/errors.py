@@ -77,12 +77,35 @@ class DeliveryFailed(Unavailable):
         self.transient = transient
 
 
-def sentences(error: ValidationError) -> str:
-    """A pydantic error in words: one `field: what` per mistake, without echoing the value."""
+# Mistakes that are told with the value that was given: a choice, a number, a name of a given shape.
+_WITH_VALUE = (
+    "enum",
+    "literal_error",
+    "string_pattern_mismatch",
+    "greater_than",
+    "less_than",
+    "int_",
+    "float_",
+    "bool_",
+)
+_LONGEST_VALUE = 60
+
+
+def sentences(error: ValidationError, *, values: bool = False) -> str:
+    """A pydantic error in words: one `field: what` per mistake.
+
+    values: with what was given where it is short and plain. Without it no value is echoed, because it may be a secret.
+    """
     return "; ".join(
         f"{'.'.join(str(p) for p in item['loc']) or 'parameters'}: {_what(item['type'], item['msg'])}"
+        + (_given(item["type"], item["input"]) if values else "")
         for item in error.errors()
     )
+
+
+def _given(kind: str, value: object) -> str:
+    plain = isinstance(value, (str, int, float)) and len(str(value)) <= _LONGEST_VALUE
+    return f", not {value!r}" if plain and kind.startswith(_WITH_VALUE) else ""
 
 
 def _what(kind: str, message: str) -> str:

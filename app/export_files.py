@@ -55,6 +55,8 @@ def _read(path: Path, what: str) -> str:
 def write_files(folder: Path, files: Iterable[Mapping[str, Any]]) -> list[Path]:
     """Write each file whole or not at all, the manifest last; what is there by the same name is replaced."""
     written = []
+    if folder.exists() and not folder.is_dir():
+        raise BadRequest(f"{folder} is a file.", fix="name a folder of yours")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file in files:

@@ -111,7 +111,7 @@ def call(desk: Desk, name: str, params: Mapping[str, Any] | Params, actor: Actor
     try:
         given = params if isinstance(params, found.params) else found.params.model_validate(dict(params))
     except ValidationError as error:
-        raise BadRequest(sentences(error), fix="correct the named fields") from error
+        raise BadRequest(sentences(error, values=True), fix="correct the named fields") from error
     try:
         with ledger.about(source=actor.source):
             if found.scope != "read" and name.startswith(_STEERING):

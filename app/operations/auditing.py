@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from pydantic import Field
 
-from app.errors import AppError, Conflict, Forbidden
+from app.errors import AppError, BadRequest, Conflict, Forbidden
 from app.operations import Actor, NoParams, Operation, Params, operation
 from warehouse import ledger
 from warehouse.clock import iso, utcnow
@@ -143,6 +143,11 @@ def export(desk: Desk, actor: Actor, params: ExportParams) -> dict[str, Any]:
     with desk.warehouse.reading() as reader:
         found = ledger.events(reader, after_seq=params.since, limit=params.limit + 1)
         seq, digest = ledger.head(reader)
+    if params.since > seq:
+        raise BadRequest(
+            f"There is no event {params.since}: the ledger ends at {seq}.",
+            fix=f"give a number up to {seq}; if it was there before, see `joulebook verify`",
+        )
     shown = found[: params.limit]
     lines = [json.dumps({**asdict(e), "happened_at": iso(e.happened_at)}, ensure_ascii=False) for e in shown]
     return {

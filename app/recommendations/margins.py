@@ -26,7 +26,8 @@ def asked(settings: Settings, changes: Mapping[str, Any]) -> Margins:
         told = MarginSettings.model_validate({**settings.shadow.margins.model_dump(), **changes})
     except ValidationError as error:
         raise BadRequest(
-            f"The margins are wrong: {sentences(error)}.", fix=f"use {', '.join(MarginSettings.model_fields)}"
+            f"The margins are wrong: {sentences(error, values=True)}.",
+            fix=f"use {', '.join(MarginSettings.model_fields)}",
         ) from error
     return Margins.from_dict(told.model_dump())
 
