@@ -76,7 +76,7 @@ def run(desk: Desk, actor: Actor, params: RunParams, progress: Progress) -> dict
             known_from=utcnow(),
             staging=made.staging,
         )
-    except BaseException:
+    except BaseException:  # an interrupt, too: what waits in staging would outlive it
         _drop(desk, made.staging)
         raise
     return whole([b.run["report"] for b in made.blocks], run_id)
@@ -220,7 +220,7 @@ def _in_portions(desk: Desk, snap: Snapshot, actor: Actor, params: RunParams, pr
                 replay_run_id=None if at else first,
             )
             blocks.append(made)
-    except BaseException:
+    except BaseException:  # a cancelled run is no Exception where it is an interrupt; staging goes all the same
         _drop(desk, staging)
         raise
     return _Made(blocks, [version(f.about, params.seed) for f in shared.fits], source_of(notes), staging=staging)

@@ -23,6 +23,8 @@ from policies.proof.rates import (
 )
 from policies.proof.uncertainty import widened
 
+NO_MIX = "of the requests as they came: at a reference mix there is no {}"  # told, so that nobody reads it as one
+NO_CHECK = "no bootstrap checks a figure at a reference mix"
 DELTA_G = 0.05  # Fieller's g above which the delta method is not trusted
 
 
@@ -62,7 +64,8 @@ def rate_bound(case: Case, told: Columns) -> Bound:
     if case.monitored:
         effect = 1.0 if told.clusters is None else ratios.design_effect(one - zero, told.clusters)
         interval = sequences.difference_sequence(one, zero, case.margins.n, case.level, design_effect=effect)
-        return Bound(estimate, interval, told.n, "confidence sequence", coverage=told.coverage)
+        note = NO_MIX.format("confidence sequence") if _mix(case, told) else ""
+        return Bound(estimate, interval, told.n, "confidence sequence", coverage=told.coverage, note=note)
     if not binary:
         if told.clusters is not None or _mix(case, told):
             raise EvidenceMixed("graded success has clusters or a mix.", fix="give 0 or 1 per request")
@@ -93,7 +96,8 @@ def p95_bound(case: Case) -> Bound:
     )  # fmt: skip
     estimate = q1 / q0 if q0 > 0 and math.isfinite(q1) and math.isfinite(q0) else None
     method = f"{'paired ' if case.paired else ''}percentile bootstrap{'' if told.clusters is None else ' of clusters'}"
-    return Bound(estimate, interval, told.n, method, coverage=told.coverage, note=_tail_note(told.n))
+    note = _joined(_tail_note(told.n), NO_MIX.format("interval of a P95") if _mix(case, told) else "")
+    return Bound(estimate, interval, told.n, method, coverage=told.coverage, note=note)
 
 
 def p95_limit_bound(case: Case) -> Bound:
@@ -143,8 +147,9 @@ def _ratio(case: Case, told: Columns, estimate: float) -> Bound:
         found = strata.ratio_standardised(
             *arms, _labels(told), case.evidence.mix or {}, case.level, clusters=told.clusters
         )
+        note = _joined(_mix_note(found, f"unstandardised {estimate:.3f}"), NO_CHECK)
         return Bound(found.estimate, (found.low, found.high), found.n, "delta at the reference mix",
-                     coverage=told.coverage, note=_mix_note(found, f"unstandardised {estimate:.3f}"))  # fmt: skip
+                     coverage=told.coverage, note=note)  # fmt: skip
     few = min(arms[1].sum(), arms[3].sum()) < case.margins.min_successes
     unsure = max(fieller_g(arms[1], case.level), fieller_g(arms[3], case.level)) > DELTA_G
     method, interval = _ratio_interval(case, told, arms, few or unsure)
@@ -174,7 +179,8 @@ def _ratio_sequence(case: Case, told: Columns, estimate: float, arms: tuple[Floa
     found = log_ratio(*arms)
     effect = 1.0 if told.clusters is None or found is None else ratios.design_effect(found[1], told.clusters)
     interval = sequences.log_ratio_sequence(*arms, case.margins.n, case.level, design_effect=effect)
-    return Bound(estimate, interval, told.n, "confidence sequence of the log ratio", coverage=told.coverage)
+    note = NO_MIX.format("confidence sequence") if _mix(case, told) else ""
+    return Bound(estimate, interval, told.n, "confidence sequence of the log ratio", coverage=told.coverage, note=note)
 
 
 def _independent(case: Case, told: Columns, estimate: float, binary: bool) -> Bound:

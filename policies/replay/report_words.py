@@ -8,6 +8,7 @@ from typing import Any
 from policies.replay.frontier import Frontier, Range
 from policies.replay.words import listed
 
+SMALL = 30  # queries below which a bootstrap of them says little
 _MIXING = ("hull", "random")  # they mix fixed arms, so they are what the hull is
 
 
@@ -17,10 +18,12 @@ def statements(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Fron
         return [
             f"No joules are known for {told['dataset']} under this condition: accuracy is shown, fronts are not. "
             "Name a GPU and a batch whose joules per token were measured, or import outcomes with energy.",
+            *_small(told),
             *_collapsed(told),
         ]
     return [
         _front(told),
+        *_small(told),
         *_routing(told, bands),
         *_as_run(told),
         *_dominated(told),
@@ -29,6 +32,22 @@ def statements(told: Mapping[str, Any], bands: Mapping[str, tuple[Frontier, Fron
         *_collapsed(told),
         *_missing(told),
     ]
+
+
+def _small(told: Mapping[str, Any]) -> list[str]:
+    """Splits of a handful of queries: what is told of them is hardly evidence."""
+    said = []
+    for name, what in (("n_test", "held-out"), ("n_train", "training")):
+        if 0 < told[name] < SMALL:
+            said.append(f"Only {told[name]} {what} queries: intervals are rough below {SMALL}.")
+    sizes: dict[str, int] = {}
+    for policy in told["policies"]:
+        for benchmark, figures in policy["by_benchmark"].items():
+            sizes[benchmark] = max(sizes.get(benchmark, 0), figures["n"])
+    few = [f"{name} ({n})" for name, n in sorted(sizes.items()) if n < SMALL]
+    if few and len(sizes) > 1:
+        said.append(f"Benchmarks of fewer than {SMALL} held-out queries, told with little certainty: {listed(few)}.")
+    return said
 
 
 def _front(told: Mapping[str, Any]) -> str:

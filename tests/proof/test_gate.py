@@ -363,6 +363,13 @@ def test_a_reference_mix_undoes_simpsons_paradox() -> None:
     assert standard.estimate == pytest.approx(expected, rel=0.02)
     assert "unstandardised" in standard.words
     assert check(mixed, "success").method == "Tango per stratum, joined by MOVER"
+    assert "no bootstrap checks a figure at a reference mix" in standard.words
+    p95 = check(mixed, "p95")
+    assert "of the requests as they came: at a reference mix there is no interval of a P95" in p95.words
+    for name in ("success", "energy"):
+        early = check(mixed, name, mode=Mode.MONITOR)
+        assert "of the requests as they came: at a reference mix there is no confidence sequence" in early.words
+        assert "confidence sequence" not in check(evidence, name).words
 
 
 def test_a_stratum_without_a_request_is_told_and_settles_nothing() -> None:

@@ -253,3 +253,15 @@ def test_no_held_out_query_makes_no_parts() -> None:
 def test_replicates_shrink_where_they_would_take_too_long() -> None:
     assert affordable(1000, 40, 2000) == 2000
     assert affordable(1_000_000, 40, 2000) == 200
+
+
+def test_splits_of_a_handful_of_queries_are_told() -> None:
+    table, _ = make_table()
+    assert "certainty" not in words(block(table, fixed(table), ASKED))
+    queries = replace(table.queries, benchmarks=strings(["rare" if i in (0, 1, 10) else "a" for i in range(N)]))
+    told = block(replace(table, queries=queries), fixed(table), ASKED)
+    assert "Benchmarks of fewer than 30 held-out queries, told with little certainty: rare (3)." in words(told)
+    few = table.take(np.arange(60))
+    told = block(few, fixed(few), ASKED)
+    assert "Only 18 held-out queries: intervals are rough below 30." in words(told)
+    assert "training queries" not in words(told)
