@@ -115,7 +115,7 @@ def test_a_distribution_that_is_none_is_refused(pairs: list[list[float]]) -> Non
 
 
 def test_requests_of_one_token_are_not_generated() -> None:
-    with pytest.raises(TraceInvalid, match="short has requests of 1 token.*knots at 2 or more"):
+    with pytest.raises(TraceInvalid, match=r"short has requests of 1 token.*knots at 2 or more"):
         generate(10, 1.0, LengthCdf((1, 8), (0.5, 1.0), "short"), seed=0)
 
 
