@@ -64,6 +64,25 @@ def test_a_canary_stands_beside_the_route_the_full_stage_in_its_place_and_a_roll
     assert path.read_text() == before
 
 
+def test_the_exported_table_is_the_one_that_the_reference_downstream_writes(driver: Driver, tmp_path: Path) -> None:
+    def exported() -> dict[str, Any]:
+        asked = {"id": "R-0001", "format": "routing-table", "only": "apply"}
+        told = json.loads(next(f["text"] for f in driver.call("recommend.export", asked)["files"]))
+        return {name: told[name] for name in ("routes", "shares") if name in told}
+
+    path = tmp_path / "routes.json"
+    canary = exported()
+    assert canary["shares"][KEY] == SHARE
+    run_once(driver, path)
+    assert json.loads(path.read_text()) == canary
+    driver.judge("PASS", "canary")
+    driver.send("promote")
+    full = exported()
+    assert full["routes"][KEY] == "new" and "shares" not in full
+    run_once(driver, path)
+    assert json.loads(path.read_text()) == full
+
+
 def test_a_rollback_of_a_canary_takes_the_share_away_and_leaves_the_route(driver: Driver, tmp_path: Path) -> None:
     path = tmp_path / "routes.json"
     run_once(driver, path)

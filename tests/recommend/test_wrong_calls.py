@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import main
 from app.downstream_cli import TOKEN_VARIABLE
 from tests.recommend.desks import make_desk
 from tests.recommend.test_cli_commands import cli
@@ -55,6 +56,15 @@ def test_a_wrong_call_names_what_is_wrong_and_what_is_right(
     code, told = cli(capsys, *call.split())
     assert code == 2
     assert said in told["error"]["message"] and fix in told["error"]["fix"]
+
+
+def test_no_command_is_answered_with_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["token"])
+    assert ended.value.code == 2
+    shown = capsys.readouterr()
+    assert "Revoke an API token." in shown.out
+    assert "No command is named." in shown.err and "create, list, revoke" in shown.err
 
 
 @pytest.mark.parametrize("text", ["root:x:0:0\n", '{"routes": {}}\n', "\x00\x01DUCK", '{"head": {"seq": 1}}\n'])
