@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from policies.fleet.errors import FleetError
 from policies.fleet.sim.balancing import Balancer, Intensity, Slo, Telemetry
@@ -157,17 +159,18 @@ class _Run:
         session = portion.session if scenario.routing.affinity else portion.session[:0]
         if len(session) and session.max() >= len(self.memory["homes"]):
             raise FleetError(f"session {int(session.max())} is beyond those announced.", fix="tell stream how many")
+        arrival_s, l_in, l_out = _read_only(portion.arrival_s), _read_only(portion.l_in), _read_only(portion.l_out)
         self.ended = Ended(
-            events(self.memory.record, portion.arrival_s, portion.l_in, portion.l_out, kind, session, False)
+            events(self.memory.record, arrival_s, l_in, l_out, _read_only(kind), _read_only(session), False)
         )
         if progress is not None:
             progress(int(self.memory.record["offered"]))
         return self.ended is Ended.MORE
 
     def finish(self, workload: Workload | None) -> SimResult:
-        scenario, none = self.scenario, np.zeros(0, np.int32)
+        scenario, none = self.scenario, _read_only(np.zeros(0, np.int32))
         if self.ended is Ended.MORE:
-            self.ended = Ended(events(self.memory.record, np.zeros(0), none, none, none, none, True))
+            self.ended = Ended(events(self.memory.record, _read_only(np.zeros(0)), none, none, none, none, True))
         now_s = float(self.memory.record["now_s"])
         end_s = (
             scenario.horizon_s if math.isfinite(scenario.horizon_s) and self.ended is not Ended.EVENT_BUDGET else now_s
@@ -187,6 +190,13 @@ class _Run:
         )
         assert result.conserved, f"requests or joules were lost: {result.summary()}"
         return result
+
+
+def _read_only(column: NDArray[Any]) -> NDArray[Any]:
+    """A view that nobody writes to: the loop is compiled anew, for seconds, for arrays that differ in this alone."""
+    seen = column.view()
+    seen.flags.writeable = False
+    return seen
 
 
 def _expected(scenario: Scenario, routed: Routed, workload: Workload) -> Floats:

@@ -23,6 +23,7 @@ from policies.fleet.sim import (
     generate,
     simulate,
 )
+from policies.fleet.sim.loop import events
 from tests.fleet.sim.made import LENGTHS, PROFILE, pool, requests, work
 
 
@@ -223,3 +224,15 @@ def test_scenarios_that_cannot_be_are_refused() -> None:
         Scenario(pools=[pool()], speed="fast")
     with pytest.raises(FleetError, match="names a pool 'z'"):
         simulate(Scenario(pools=[pool()], workload=work(9), routing=Routing(lengths=[(10, ["z"])])))
+
+
+@pytest.mark.parametrize("writable", [True, False])
+@pytest.mark.parametrize("column", ["arrival_s", "l_in", "l_out", "session"])
+def test_arrays_that_nobody_may_write_to_need_no_loop_of_their_own(column: str, writable: bool) -> None:
+    columns: dict[str, Any] = {"arrival_s": np.array([0.0, 0.5]), "session": np.array([0, 1], np.int32)}
+    columns |= {"l_in": np.array([100, 200], np.int32), "l_out": np.array([10, 20], np.int32)}
+    columns[column].flags.writeable = writable
+    assert (
+        simulate(Scenario(pools=[pool()], workload=Workload(**columns), routing=Routing(affinity=True))).completed == 2
+    )
+    assert len(events.signatures) == 1  # type: ignore[attr-defined]  # compiling another takes seconds
