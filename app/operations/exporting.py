@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +48,7 @@ class _Facts:
     """What the desk knows now: the recommendation, the table in force, what is eligible."""
 
     state: RecState
+    others: tuple[RecState, ...]
     table: Table
     proof: Proof
     max_step: float
@@ -58,6 +59,7 @@ def _facts(desk: Desk, rec_id: str) -> _Facts:
     settings = desk.settings
     with snapshot(desk.warehouse) as snap:
         state, _ = store.one(desk.warehouse, rec_id)
+        others = tuple(s for s in store.states(store.all_events(desk.warehouse)) if s.id != rec_id)
         table = current_table(desk.warehouse, settings, snap)
         ranked = ranked_cells(snap, settings, table)
     rankings = {
@@ -66,7 +68,7 @@ def _facts(desk: Desk, rec_id: str) -> _Facts:
     }
     mine = Proof({key: rankings[key] for key in state.routes if key in rankings})
     environment = settings.environments.get(state.governance.environment, settings.approval_policy)
-    return _Facts(state, table, mine, environment.max_step, utcnow())
+    return _Facts(state, others, table, mine, environment.max_step, utcnow())
 
 
 def _export(facts: _Facts, asked: Asked, name: FormatName, mapping: dict[str, Any] | None) -> dict[str, Any]:
@@ -75,6 +77,7 @@ def _export(facts: _Facts, asked: Asked, name: FormatName, mapping: dict[str, An
         change = exports.change_of(
             state, asked, table=facts.table, proof=facts.proof, max_step=facts.max_step, now=facts.now
         )
+        change = replace(change, warnings=(*change.warnings, *_shared(facts, name, asked)))
         made = exports.export(change, name, mapping)
         manifest, files = exports.files(state, change, made, name, proof=facts.proof, mapping=mapping, now=facts.now)
     return {
@@ -87,6 +90,18 @@ def _export(facts: _Facts, asked: Asked, name: FormatName, mapping: dict[str, An
         "files": [file.to_dict() for file in files],
         "as_of": iso(facts.now),
     }
+
+
+def _shared(facts: _Facts, name: FormatName, asked: Asked) -> tuple[str, ...]:
+    """A whole table is the same whatever other changes have reached, so it has none of their shares."""
+    if name != "routing-table" or asked.change_only:
+        return ()
+    held = [s for s in facts.others if s.holds_share]
+    return tuple(
+        f"the whole table has no share of {s.id} ({s.label}): put in its place it "
+        "would end that; export with change_only instead"
+        for s in held
+    )
 
 
 @operation("recommend.export", scope="read", params=ExportParams)

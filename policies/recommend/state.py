@@ -186,6 +186,12 @@ class RecState:
         return self.state in (State.SENT, State.ACKED, State.ACTUATED) and 0 < carrying < len(self.targets)
 
     @property
+    def holds_share(self) -> bool:
+        """Some target may give it a share of its cells while the routing table still says the incumbent."""
+        staged = len(self.governance.stages) > 1 and self.state not in TERMINAL
+        return staged and not self.in_force and any(t.has_change for t in self.targets)
+
+    @property
     def uncollected(self) -> bool:
         """Approved, and no target has taken it yet: nothing is lost by deciding anew."""
         taken = any(t.has_change or t.sent_at is not None for t in self.targets)

@@ -345,3 +345,27 @@ def test_every_format_says_whether_it_can_be_had_and_why_not(staged: Driver, own
     assert after["routing-table"]["apply"]["allowed"] and after["gateway-api"]["rollback"]["allowed"]
     assert any(name.endswith(".apply.yaml") for name in after["gateway-api"]["apply"]["files"])
     assert "cluster" in after["envoy"]["apply"]["why_not"] and after["envoy"]["apply"]["fix"]
+
+
+def test_a_whole_table_says_whose_shares_it_would_end(own_home: Path) -> None:
+    driver = Driver(make_desk(own_home, STAGED + "[policy]\ntiers = {old = 2, new = 2}\n"))
+    assert driver.refresh()["proposed"] == ["R-0001", "R-0002"]  # tiers 1 and 2
+
+    def ends(fmt: str = "routing-table", **given: Any) -> list[str]:
+        return [w for w in export(driver, fmt, **given)["manifest"]["warnings"] if "would end that" in w]
+
+    for rec_id in ("R-0001", "R-0002"):
+        driver.judge("PASS", "shadow", rec_id)
+        driver.send("approve", rec_id)
+    assert ends() == [], "no target has collected the other one"
+    driver.collect()
+    driver.send("acknowledge", "R-0002")
+    driver.send("actuate", "R-0002")
+    (warned,) = ends()
+    assert "no share of R-0002 (OBSERVING, canary 10%)" in warned
+    (warned,) = ends(id="R-0002")
+    assert "no share of R-0001 (SENT" in warned, "its target may have taken it"
+    assert ends("gateway-api") == ends(change_only=True) == []
+    part = doc(text(export(driver, change_only=True), "apply"))
+    assert {key.split("/")[1] for key in part["shares"]} == {key.split("/")[1] for key in part["routes"]} == {"1"}
+    driver.desk.close()
