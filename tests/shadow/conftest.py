@@ -12,8 +12,9 @@ from tests.shadow.desks import Shadow, shadow_desk
 
 
 @pytest.fixture
-def desk(own_home: Path) -> Iterator[Desk]:
-    made = shadow_desk(own_home)
+def desk(own_home: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    """Nothing is proposed, unless the test asks for the `shadow`."""
+    made = shadow_desk(own_home, proposed="shadow" in request.fixturenames)
     yield made
     made.close()
 
@@ -22,6 +23,5 @@ def desk(own_home: Path) -> Iterator[Desk]:
 def shadow(desk: Desk) -> Shadow:
     """R-0001 (old -> new in nine cells of tier 1) has begun to shadow."""
     driver = Shadow(desk)
-    assert driver.refresh()["proposed"] == ["R-0001"]
     assert driver.show()["state"] == "SHADOWING"
     return driver

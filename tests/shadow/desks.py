@@ -28,9 +28,12 @@ planned_n = {PLANNED}
 _keys = count()
 
 
-def shadow_desk(home: Path, config: str = "") -> Desk:
-    """Offers old and new (half the joules); proposals shadow by themselves; the gate wants 320 pairs."""
-    return make_desk(home, CONFIG + config)
+def shadow_desk(home: Path, config: str = "", *, proposed: bool = False) -> Desk:
+    """Offers old and new (half the joules); proposals shadow by themselves; the gate wants 320 pairs.
+
+    `proposed`: R-0001 (old -> new in nine cells of tier 1) has begun to shadow.
+    """
+    return make_desk(home, CONFIG + config, proposed=proposed)
 
 
 def log(desk: Desk, at: datetime, served: str = "old", **changes: Any) -> str:
