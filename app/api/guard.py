@@ -64,7 +64,7 @@ class Guard:
                     await self.app(scope, _replay(body, receive), sending)
                     return
             await response(scope, receive, send)
-        except Exception as error:
+        except Exception as error:  # whatever it is, a caller gets a problem document and no traceback
             if started:
                 raise
             await problems.of_unexpected(error, path)(scope, receive, send)

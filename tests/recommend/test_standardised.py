@@ -146,7 +146,7 @@ def test_one_stratum_is_the_figure_of_all_rows() -> None:
     side = {SMALL: of_rows(rows)}
     wanted, found = ratio_of_rows([x for x, _ in rows], [s for _, s in rows]), ratio(side, {SMALL: 1.0}, "energy_j")
     assert wanted is not None and wanted.se_log is not None
-    assert (found.value, found.se_log) == (pytest.approx(wanted.value), pytest.approx(wanted.se_log))
+    assert found.value == pytest.approx(wanted.value) and found.se_log == pytest.approx(wanted.se_log)
     both = rates(side, {SMALL: stratum(40, 1.0, successes=30)}, {SMALL: 1.0}, "successes", "attempts_told", Z)
     s = int(sum(s for _, s in rows))
     assert (both.low, both.high) == pytest.approx(success_difference(s, 60, 30, 40, Z))
