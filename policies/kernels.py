@@ -1,12 +1,15 @@
 """Compiled inner loops: one place that says how numba is used.
 
 Kernels take and return numpy arrays and numbers, hold no state, release the GIL, and are compiled once per
-machine: numba keeps them in `__pycache__` beside the source, or in the user's cache where that is read-only.
+machine: numba keeps them in `__pycache__` beside the source, or in the user's cache where that is read-only. A loop
+that is made of `part`s is compiled anew after any change of a module beside it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -16,12 +19,25 @@ from numba.extending import intrinsic
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_folders_of_parts: set[Path] = set()
 
 
 def jit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` for the types it is called with."""
-    compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
+    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    if _folder(function) in _folders_of_parts:
+        compiled._cache._cache_file._source_stamp = _sources(_folder(function))
+    return cast("Callable[P, R]", compiled)
+
+
+def _sources(folder: Path) -> bytes:
+    """Of all modules of the folder. numba asks whether the loop's own has changed, but its parts, constants and tables
+    stand in those beside it: after an upgrade that changes a part alone it would go on with the old loop."""
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).digest()
+
+
+def _folder(function: Callable[..., Any]) -> Path:
+    return Path(function.__code__.co_filename).parent
 
 
 def inline(function: Callable[P, R]) -> Callable[P, R]:
@@ -31,7 +47,11 @@ def inline(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that only compiled loops call: it has no entry from Python and is cached within its callers."""
+    """A function that only compiled loops call: it has no entry from Python and is cached within its callers.
+
+    It stands in the folder of the loop, and is imported by it before the loop is declared.
+    """
+    _folders_of_parts.add(_folder(function))
     compiled: Callable[P, R] = numba.njit(**_PART)(function)
     return compiled
 
