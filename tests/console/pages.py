@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from tests.support import ROOT
 
 ENTRY = ROOT / "app" / "main.py"
-NAMES = ("overview", "recommendations", "shadow", "pareto", "models", "sources", "sql_lab", "audit")
+NAMES = ("overview", "recommendations", "shadow", "pareto", "models", "fleet", "sources", "sql_lab", "audit")
 
 
 def open_page(name: str = "overview", **query: str) -> AppTest:

@@ -26,6 +26,7 @@ PAGES = {
     "shadow": "Shadow",
     "pareto": "Pareto",
     "models": "Models",
+    "fleet": "Fleet",
     "sources": "Sources",
     "sql": "SQL",
     "audit": "Audit",
