@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from policies.proof import quantiles, ratios, sequences, strata
+from policies.proof import quantiles, ratios, sequences, strata, strata_looks
 from policies.proof.checked import Floats, Interval
 from policies.proof.checks import Bound, Case
 from policies.proof.errors import EvidenceMixed, NoData, ValuesInvalid
@@ -24,7 +24,7 @@ from policies.proof.rates import (
 from policies.proof.uncertainty import widened
 
 NO_MIX = "of the requests as they came: at a reference mix there is no {}"  # told, so that nobody reads it as one
-NO_CHECK = "no bootstrap checks a figure at a reference mix"
+Arms = tuple[Floats, Floats, Floats, Floats]  # amounts and successes of the candidate, those of the control
 DELTA_G = 0.05  # Fieller's g above which the delta method is not trusted
 
 
@@ -61,11 +61,15 @@ def rate_bound(case: Case, told: Columns) -> Bound:
     binary = is_binary(one) and is_binary(zero)
     if not case.paired:
         return _independent(case, told, estimate, binary)
+    if case.monitored and _mix(case, told):
+        found = strata_looks.difference_sequence_standardised(
+            one, zero, _labels(told), case.evidence.mix or {}, case.margins.n, case.level, clusters=told.clusters
+        )
+        return _at_mix(found, told, "confidence sequence at the reference mix", _plain_pp(estimate))
     if case.monitored:
         effect = 1.0 if told.clusters is None else ratios.design_effect(one - zero, told.clusters)
         interval = sequences.difference_sequence(one, zero, case.margins.n, case.level, design_effect=effect)
-        note = NO_MIX.format("confidence sequence") if _mix(case, told) else ""
-        return Bound(estimate, interval, told.n, "confidence sequence", coverage=told.coverage, note=note)
+        return Bound(estimate, interval, told.n, "confidence sequence", coverage=told.coverage)
     if not binary:
         if told.clusters is not None or _mix(case, told):
             raise EvidenceMixed("graded success has clusters or a mix.", fix="give 0 or 1 per request")
@@ -109,7 +113,8 @@ def p95_limit_bound(case: Case) -> Bound:
     estimate = quantiles.quantile(told.one[0], 0.95)
     interval = quantiles.quantile_interval(told.one[0], 0.95, case.level)
     n = told.one[0].size
-    return Bound(estimate, interval, n, "order statistics", coverage=told.coverage, note=_tail_note(n))
+    note = _joined(_tail_note(n), NO_MIX.format("interval of a P95") if _mix(case, told) else "")
+    return Bound(estimate, interval, n, "order statistics", coverage=told.coverage, note=note)
 
 
 def ratio_bound(case: Case, amounts: Amounts) -> Bound:
@@ -144,12 +149,7 @@ def _ratio(case: Case, told: Columns, estimate: float) -> Bound:
     if case.monitored:
         raise EvidenceMixed("monitoring needs pairs.", fix="judge a reference workload once, at its planned n")
     if _mix(case, told):
-        found = strata.ratio_standardised(
-            *arms, _labels(told), case.evidence.mix or {}, case.level, clusters=told.clusters
-        )
-        note = _joined(_mix_note(found, f"unstandardised {estimate:.3f}"), NO_CHECK)
-        return Bound(found.estimate, (found.low, found.high), found.n, "delta at the reference mix",
-                     coverage=told.coverage, note=note)  # fmt: skip
+        return _standardised_ratio(case, told, estimate, arms)
     few = min(arms[1].sum(), arms[3].sum()) < case.margins.min_successes
     unsure = max(fieller_g(arms[1], case.level), fieller_g(arms[3], case.level)) > DELTA_G
     method, interval = _ratio_interval(case, told, arms, few or unsure)
@@ -161,9 +161,7 @@ def _ratio(case: Case, told: Columns, estimate: float) -> Bound:
     return Bound(estimate, interval, told.n, method, ("the bootstrap", boot), told.coverage, note)
 
 
-def _ratio_interval(
-    case: Case, told: Columns, arms: tuple[Floats, Floats, Floats, Floats], fieller: bool
-) -> tuple[str, Interval]:
+def _ratio_interval(case: Case, told: Columns, arms: Arms, fieller: bool) -> tuple[str, Interval]:
     if fieller and told.clusters is not None:
         return "few successes in clusters", ratios.UNBOUNDED
     if fieller:
@@ -175,12 +173,33 @@ def _ratio_interval(
     return "delta on the log ratio, independent samples", ratios.ratio_independent(*arms, case.level)
 
 
-def _ratio_sequence(case: Case, told: Columns, estimate: float, arms: tuple[Floats, Floats, Floats, Floats]) -> Bound:
+def _standardised_ratio(case: Case, told: Columns, estimate: float, arms: Arms) -> Bound:
+    labels, mix, clusters = _labels(told), case.evidence.mix or {}, told.clusters
+    found = strata.ratio_standardised(*arms, labels, mix, case.level, clusters=clusters)
+    method = "delta at the reference mix"
+    if found.g > DELTA_G or min(arms[1].sum(), arms[3].sum()) < case.margins.min_successes:
+        method = "Fieller at the reference mix"
+        found = strata.ratio_standardised(*arms, labels, mix, case.level, clusters=clusters, fieller=True)
+        if clusters is not None:
+            method, found = "few successes in clusters", replace(found, low=0.0, high=math.inf)
+    boot = strata_looks.ratio_bootstrap_standardised(
+        *arms, labels, mix, case.level, clusters=clusters,
+        resamples=case.margins.resamples, seed=case.margins.seed,
+    )  # fmt: skip
+    return _at_mix(found, told, method, f"unstandardised {estimate:.3f}", ("the bootstrap", boot))
+
+
+def _ratio_sequence(case: Case, told: Columns, estimate: float, arms: Arms) -> Bound:
+    if _mix(case, told):
+        standard = strata_looks.log_ratio_sequence_standardised(
+            *arms, _labels(told), case.evidence.mix or {}, case.margins.n, case.level, clusters=told.clusters
+        )
+        method = "confidence sequence of the log ratio at the reference mix"
+        return _at_mix(standard, told, method, f"unstandardised {estimate:.3f}")
     found = log_ratio(*arms)
     effect = 1.0 if told.clusters is None or found is None else ratios.design_effect(found[1], told.clusters)
     interval = sequences.log_ratio_sequence(*arms, case.margins.n, case.level, design_effect=effect)
-    note = NO_MIX.format("confidence sequence") if _mix(case, told) else ""
-    return Bound(estimate, interval, told.n, "confidence sequence of the log ratio", coverage=told.coverage, note=note)
+    return Bound(estimate, interval, told.n, "confidence sequence of the log ratio", coverage=told.coverage)
 
 
 def _independent(case: Case, told: Columns, estimate: float, binary: bool) -> Bound:
@@ -204,9 +223,18 @@ def _standardised_rate(case: Case, told: Columns) -> Bound:
     found = strata.difference_standardised(
         one, zero, _labels(told), case.evidence.mix or {}, case.level, clusters=told.clusters
     )
-    note = _mix_note(found, f"unstandardised {100 * float(one.mean() - zero.mean()):+.2f} pp")
-    return Bound(found.estimate, (found.low, found.high), found.n, "Tango per stratum, joined by MOVER",
-                 coverage=told.coverage, note=note)  # fmt: skip
+    return _at_mix(found, told, "Tango per stratum, joined by MOVER", _plain_pp(float(one.mean() - zero.mean())))
+
+
+def _at_mix(
+    found: strata.Standardised, told: Columns, method: str, plain: str, second: tuple[str, Interval] | None = None
+) -> Bound:
+    interval = found.low, found.high
+    return Bound(found.estimate, interval, found.n, method, second, told.coverage, _mix_note(found, plain))
+
+
+def _plain_pp(estimate: float) -> str:
+    return f"unstandardised {100 * estimate:+.2f} pp"
 
 
 def _mix(case: Case, told: Columns) -> bool:

@@ -157,7 +157,7 @@ def ratio_bootstrap(
         resampled_sums(np.column_stack(_arm(e, s, which)), resamples, seed + step)
         for e, s, which, step in ((e1, s1, "1", 0), (e0, s0, "0", 1 << 32))
     )
-    return percentile(_quotients(np.hstack([one, zero])), confidence)
+    return percentile(quotients(np.hstack([one, zero])), confidence)
 
 
 def ratio_draws(
@@ -175,10 +175,11 @@ def ratio_draws(
     if clusters is not None:
         index, groups = cluster_index(clusters, len(rows))
         rows = np.column_stack([cluster_sums(column, index, groups) for column in rows.T])
-    return _quotients(resampled_sums(rows, resamples, seed))
+    return quotients(resampled_sums(rows, resamples, seed))
 
 
-def _quotients(sums: Floats) -> Floats:
+def quotients(sums: Floats) -> Floats:
+    """R1/R0 of each row of (rows, 4) sums or means of e1, s1, e0, s0; NaN where nothing can be said."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray((sums[:, 0] * sums[:, 3]) / (sums[:, 1] * sums[:, 2]))
 

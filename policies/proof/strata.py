@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from policies.proof.checked import Floats, Interval, probability, same_length, vector, z_two_sided
 from policies.proof.errors import StratumMissing, ValuesInvalid
-from policies.proof.intervals import exp
+from policies.proof.intervals import exp, fieller_limits
 from policies.proof.rates import Pairs, is_binary, pairs
 from policies.proof.ratios import cluster_index, cluster_sums
 
@@ -44,7 +44,8 @@ class Standardised:
     """A figure at the reference mix. `estimate` is None, the interval open, where a stratum of the mix has no data.
 
     covered: share of the mix with data; missing: strata of the mix without a request; thin: those with one request,
-    whose spread is unknown; unused: requests in strata outside the mix.
+    whose spread is unknown; unused: requests in strata outside the mix. g: Fieller's g of the successes at the mix,
+    the larger of both arms.
     """
 
     estimate: float | None
@@ -55,6 +56,7 @@ class Standardised:
     missing: tuple[str, ...]
     thin: tuple[str, ...]
     unused: int
+    g: float = 0.0
 
 
 def reference_mix(strata: Sequence[str]) -> dict[str, float]:
@@ -76,24 +78,32 @@ def ratio_standardised(
     *,
     clusters: npt.ArrayLike | None = None,
     renormalise: bool = False,
+    fieller: bool = False,
 ) -> Standardised:
     """R1/R0 with R = sum_k w_k mean_k(e) / sum_k w_k mean_k(s), over paired requests; w the mix.
 
     Delta method on the logarithm; the variance is that within strata, summed per cluster where there are any.
     `renormalise` drops empty strata and spreads their weight over the others: another estimand, so it must be asked
-    for.
+    for. `fieller`: without the logarithm, for few successes (`policies.proof.ratios.ratio_fieller`).
     """
     columns = [vector(e1, "e1"), vector(s1, "s1"), vector(e0, "e0"), vector(s0, "s0")]
-    split = _Split.of(columns, strata, mix, renormalise)
+    split = Split.of(columns, strata, mix, renormalise)
     z = z_two_sided(confidence)
-    means = [float(split.weights @ [c[rows].mean() for rows in split.rows]) for c in columns] if split.rows else [0.0]
-    if split.stopped or min(means) <= 0:
+    found = split.log_ratio(columns)
+    if found is None:
         return split.told(None, (0.0, math.inf))
-    centre = math.log(means[0] / means[1]) - math.log(means[2] / means[3])
-    x1, y1, x0, y0 = (column / mean for column, mean in zip(columns, means, strict=True))
-    psi = (x1 - y1) - (x0 - y0)
-    half = z * math.sqrt(split.variance(psi, clusters))
-    return split.told(exp(centre), (0.0, math.inf) if split.thin else (exp(centre - half), exp(centre + half)))
+    centre, (x1, y1, x0, y0) = found
+    g = z * z * max(split.variance(y1, clusters), split.variance(y0, clusters))
+    if split.thin:
+        return split.told(exp(centre), (0.0, math.inf), g)
+    if fieller:  # in units of each mean both products are 1
+        top, bottom = x1 + y0, x0 + y1
+        own, other = split.variance(top, clusters), split.variance(bottom, clusters)
+        shared = (split.variance(top + bottom, clusters) - split.variance(top - bottom, clusters)) / 4
+        low, high = fieller_limits(1.0, 1.0, np.array([[own, shared], [shared, other]]), z * z)
+        return split.told(exp(centre), (low * exp(centre), high * exp(centre)), g)
+    half = z * math.sqrt(split.variance((x1 - y1) - (x0 - y0), clusters))
+    return split.told(exp(centre), (exp(centre - half), exp(centre + half)), g)
 
 
 def difference_standardised(
@@ -114,7 +124,7 @@ def difference_standardised(
     one, zero = vector(candidate, "candidate"), vector(control, "control")
     if not (is_binary(one) and is_binary(zero)):
         raise ValuesInvalid("success is not 0 or 1.", fix="standardise graded success by ratio_standardised")
-    split = _Split.of([one, zero], strata, mix, renormalise)
+    split = Split.of([one, zero], strata, mix, renormalise)
     probability(confidence)
     if split.stopped or not split.rows:
         return split.told(None, (-1.0, 1.0))
@@ -124,14 +134,15 @@ def difference_standardised(
     estimate = float(split.weights @ d)
     below, above = (float(np.sqrt((split.weights**2) @ (d - limits[:, k]) ** 2)) for k in (0, 1))
     if clusters is not None:
-        plain = split.variance(one - zero, None)
-        effect = math.sqrt(max(split.variance(one - zero, clusters) / plain, 1.0)) if plain else 1.0
+        effect = math.sqrt(split.design_effect(one - zero, clusters))
         below, above = below * effect, above * effect
     return split.told(estimate, (max(estimate - below, -1.0), min(estimate + above, 1.0)))
 
 
 @dataclass(frozen=True)
-class _Split:
+class Split:
+    """Requests by stratum of the mix, with the weights; stopped: a stratum is missing, so that no figure exists."""
+
     rows: list[npt.NDArray[np.int64]]  # per stratum with data
     weights: Floats
     n: int
@@ -142,9 +153,7 @@ class _Split:
     stopped: bool
 
     @classmethod
-    def of(
-        cls, columns: Sequence[Floats], strata: Sequence[str], mix: Mapping[str, float], renormalise: bool
-    ) -> _Split:
+    def of(cls, columns: Sequence[Floats], strata: Sequence[str], mix: Mapping[str, float], renormalise: bool) -> Split:
         labels = np.asarray(strata)
         same_length(values=columns[0], **{f"column {i}": c for i, c in enumerate(columns)}, strata=labels)
         wanted = _checked_mix(mix)
@@ -164,6 +173,23 @@ class _Split:
             stopped=bool(missing) and not (renormalise and held),
         )
 
+    def log_ratio(self, columns: Sequence[Floats]) -> tuple[float, list[Floats]] | None:
+        """(log of R1/R0 at the mix, e1, s1, e0, s0 in units of their means at it); None where a mean is 0 or none."""
+        if self.stopped or not self.rows:
+            return None
+        means = [float(self.weights @ [column[rows].mean() for rows in self.rows]) for column in columns]
+        if min(means) <= 0:
+            return None
+        centre = math.log(means[0] / means[1]) - math.log(means[2] / means[3])
+        return centre, [column / mean for column, mean in zip(columns, means, strict=True)]
+
+    def design_effect(self, values: Floats, clusters: npt.ArrayLike) -> float:
+        """Variance by clusters over the plain one, at least 1; n per cluster without spread within strata."""
+        plain = self.variance(values, None)
+        if plain == 0:
+            return max(values.size / cluster_index(clusters, values.size)[1], 1.0)
+        return max(self.variance(values, clusters) / plain, 1.0)
+
     def variance(self, psi: Floats, clusters: npt.ArrayLike | None) -> float:
         """Variance of sum_k w_k mean_k(psi); inf for one cluster."""
         part = np.zeros(psi.size)
@@ -177,9 +203,9 @@ class _Split:
         sums = cluster_sums(part, index, groups)
         return groups / (groups - 1) * float(sums @ sums) if groups > 1 else math.inf
 
-    def told(self, estimate: float | None, interval: Interval) -> Standardised:
+    def told(self, estimate: float | None, interval: Interval, g: float = 0.0) -> Standardised:
         return Standardised(
-            estimate, interval[0], interval[1], self.n, self.covered, self.missing, self.thin, self.unused
+            estimate, interval[0], interval[1], self.n, self.covered, self.missing, self.thin, self.unused, g
         )
 
 

@@ -363,13 +363,36 @@ def test_a_reference_mix_undoes_simpsons_paradox() -> None:
     assert standard.estimate == pytest.approx(expected, rel=0.02)
     assert "unstandardised" in standard.words
     assert check(mixed, "success").method == "Tango per stratum, joined by MOVER"
-    assert "no bootstrap checks a figure at a reference mix" in standard.words
+    assert (standard.method, standard.second_method) == ("delta at the reference mix", "the bootstrap")
+    assert (standard.second_low, standard.second_high) == pytest.approx((standard.low, standard.high), rel=0.01)
     p95 = check(mixed, "p95")
     assert "of the requests as they came: at a reference mix there is no interval of a P95" in p95.words
-    for name in ("success", "energy"):
-        early = check(mixed, name, mode=Mode.MONITOR)
-        assert "of the requests as they came: at a reference mix there is no confidence sequence" in early.words
-        assert "confidence sequence" not in check(evidence, name).words
+    limit = check(mixed, "p95_limit", replace(MARGINS, p95_limit_s=8.0))
+    assert "of the requests as they came: at a reference mix there is no interval of a P95" in limit.words
+
+
+def test_monitoring_at_a_mix_stops_for_harm_at_the_mix_and_not_for_that_of_the_sample() -> None:
+    big = np.arange(N) % 10 == 0
+    e0 = np.where(big, 1_000.0, 50.0) * np.random.default_rng(2).lognormal(0, 0.05, N)
+    shared = {"success": Both(np.ones(N), np.ones(N)), "strata": np.where(big, "big", "small").tolist()}
+    wastes = world(energy_j=amounts(e0 * np.where(big, 0.5, 1.2), e0), mix={"big": 0.005, "small": 0.995}, **shared)
+    saves = world(energy_j=amounts(e0 * np.where(big, 1.4, 0.5), e0), mix={"big": 0.005, "small": 0.995}, **shared)
+    for evidence, ruling, plain in ((wastes, Ruling.FAIL, Ruling.PASS), (saves, Ruling.PASS, Ruling.FAIL)):
+        energy = check(evidence, "energy", mode=Mode.MONITOR)
+        assert energy.method == "confidence sequence of the log ratio at the reference mix"
+        assert energy.verdict is ruling and "unstandardised" in energy.words
+        assert check(replace(evidence, mix=None), "energy", mode=Mode.MONITOR).verdict is plain
+        assert check(evidence, "success", mode=Mode.MONITOR).method == "confidence sequence at the reference mix"
+
+
+def test_few_successes_at_a_mix_are_judged_by_fieller() -> None:
+    success = (np.arange(N) % 50 == 0).astype(float)
+    told = world(success=Both(success, success), strata=["a", "b"] * (N // 2), mix={"a": 0.5, "b": 0.5})
+    found = check(told, "energy")
+    assert found.method == "Fieller at the reference mix"
+    assert found.low is not None and found.estimate is not None and found.low < found.estimate
+    clustered = check(replace(told, clusters=np.arange(N) // 10), "energy")
+    assert clustered.verdict is Ruling.INCONCLUSIVE and "the ratio has no upper end" in clustered.words
 
 
 def test_a_stratum_without_a_request_is_told_and_settles_nothing() -> None:
