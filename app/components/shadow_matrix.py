@@ -99,7 +99,7 @@ def _span(told: Mapping[str, Any]) -> str:
     bounds = [told["low"], told["high"]]
     words = f"no interval: {told['interval_note']}"
     if None not in bounds:
-        words = " … ".join(percent(x, signed=True) for x in bounds) + ", over requests"
+        words = " … ".join(percent(x, signed=True) for x in bounds)
     elif told["interval_note"] is None:
         return ""
     return f'<br><span class="jb-small jb-muted">{escape(words)}</span>'

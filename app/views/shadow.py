@@ -62,7 +62,8 @@ def value(found: reads.Found, shadow: dict[str, Any] | None, report: dict[str, A
     basis = f"standardised to the fixed mix of {mix}" if mix else "standardised to the mix of these requests"
     shapes.show(
         f'<span class="jb-small jb-muted">all requests of the filter, {escape(basis)}; by the reference workload: '
-        "an estimate that orders what to look at, never a measurement of these requests</span>"
+        "an estimate that orders what to look at, never a measurement of these requests; 95 % intervals over requests"
+        "</span>"
     )
     shapes.show(shadow_matrix.worth_table(found.worth, shadow_matrix.harm_rows(report)))
     if shadow is not None and report is not None:
