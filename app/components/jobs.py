@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -31,6 +32,7 @@ class Job:
     operation: str
     words: str
     by: str
+    console: weakref.ref[Desk]  # whose job it is: the number of an object is given again once it is gone
     thread: threading.Thread | None = None
     answer: dict[str, Any] | None = None
     error: AppError | None = None
@@ -52,7 +54,9 @@ class Line:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def job(self, subject: str = "") -> Job | None:
-        return self._jobs.get((id(desk()), subject))
+        console = desk()
+        found = self._jobs.get((id(console), subject))
+        return found if found is not None and found.console() is console else None
 
     def busy(self, subject: str = "") -> bool:
         running = self.job(subject)
@@ -65,7 +69,7 @@ class Line:
             with self._lock:
                 if self.busy(subject):
                     return
-                mine = Job(uuid7(), operation, words, actor.name)
+                mine = Job(uuid7(), operation, words, actor.name, weakref.ref(console))
                 mine.thread = threading.Thread(
                     target=_work, args=(console, actor, mine, params), name=f"{self.family}-{mine.task}", daemon=True
                 )
