@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.desk import Desk
-from app.errors import NotFound
+from app.errors import BadRequest, NotFound
 from app.fleet import store
 from app.operations import Actor
 from app.operations.plain import plain
 from app.replay.progress import Progress
 from policies.fleet.errors import CalibrationTooSmall
 from policies.fleet.power import (
+    BEST,
+    FORMS,
     QUANTITIES,
     Calibration,
     MeasuredWindow,
@@ -32,14 +34,23 @@ if TYPE_CHECKING:
 
 
 def calibrate(desk: Desk, actor: Actor, params: CalibrateParams, progress: Progress) -> dict[str, Any]:
-    """Every binding among the windows, or why it has no calibration. Raises CalibrationTooSmall without windows."""
+    """Every binding among the windows, or why it has no calibration.
+
+    Raises BadRequest for an unknown form, CalibrationTooSmall without windows.
+    """
+    known = (*FORMS, BEST)
+    if params.form not in known:
+        raise BadRequest(f"The form is {params.form!r}.", fix=f"give one of {', '.join(known)}")
     progress.step("reading windows")
     with snapshot(desk.warehouse) as snap:
         windows = read_windows(snap, model=params.model, hardware=params.hardware, provider=params.provider)
         left = unbound(snap, model=params.model, hardware=params.hardware)
     if not windows:
+        asked_for = {"model": params.model, "hardware": params.hardware, "provider": params.provider}
+        only = ", ".join(f"{name} {value!r}" for name, value in asked_for.items() if value)
         raise CalibrationTooSmall(
             "no window with a concurrency and power or throughput was measured"
+            + (f" of {only}" if only else "")
             + (f"; {left} windows do not say what they were measured on." if left else "."),
             fix="import mlenergy-v3 or energy windows, meter your replicas (power.replicas), or ask for less",
         )

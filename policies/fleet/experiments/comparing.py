@@ -65,7 +65,10 @@ def checked_policies(policies: Sequence[str], baseline: str | None) -> tuple[lis
     if baseline and baseline not in names:
         names.insert(0, baseline)
     if len(names) < 2:
-        raise ScenarioInvalid("a comparison of fewer than two policies.", fix="name two or more")
+        raise ScenarioInvalid(
+            f"a comparison of fewer than two policies: {', '.join(names) or 'none'}.",
+            fix=f"name two or more of {', '.join(POLICIES)}",
+        )
     return names, baseline or names[0]
 
 

@@ -238,7 +238,8 @@ class FleetScenario:
         _unique([p.name for p in self.pools], "pool")
         _unique([c.name for c in self.classes], "class of requests")
         if not self.seeds or len(self.seeds) > MOST_SEEDS or min(self.seeds) < 0:
-            raise ScenarioInvalid(f"{len(self.seeds)} seeds.", fix=f"give 1 to {MOST_SEEDS} numbers of 0 or more")
+            wrong = f"a seed is {min(self.seeds)}" if self.seeds and min(self.seeds) < 0 else f"{len(self.seeds)} seeds"
+            raise ScenarioInvalid(f"{wrong}.", fix=f"give 1 to {MOST_SEEDS} numbers of 0 or more")
         _unique([str(s) for s in self.seeds], "seed")
         if not 0 < self.slo_target <= 1:
             raise ScenarioInvalid(f"slo_target is {self.slo_target}.", fix="give a share above 0, at most 1")
