@@ -247,7 +247,7 @@ def _apart(arguments: list[str], environment: dict[str, str]) -> str:
 
 
 def run(sizes: Sizes = Sizes()) -> dict[str, Any]:
-    figures: dict[str, Any] = {"sizes": asdict(sizes), "lengths": lengths().title}
+    figures: dict[str, Any] = {"sizes": asdict(sizes), "lengths": lengths().name}
     for part in (
         lambda: speed(sizes, 32),
         lambda: speed(sizes, 512),
