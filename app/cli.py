@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer.exceptions import Abort, TyperException
@@ -26,7 +26,7 @@ from app.cli_recommend import pairs, recommend
 from app.cli_replay import replay
 from app.cli_shadow import shadow
 from app.cli_usage import usage
-from app.client import Client
+from app.client import ask
 from app.errors import AppError
 from app.logs import log_to_stderr
 from app.settings import load_settings
@@ -62,12 +62,6 @@ app.add_typer(fleet, name="fleet")
 app.add_typer(audit, name="audit")
 app.add_typer(shadow, name="shadow")
 token = group("token", "API tokens: create, list, revoke.")
-
-
-def ask(name: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Run one operation through the console, or without it."""
-    with Client(load_settings()) as client:
-        return client.call(name, params)
 
 
 @app.command()
@@ -112,7 +106,7 @@ def import_(
     json_: Json = False,
 ) -> None:
     """Import a file through the same parser as the live source. Ctrl+C cancels; nothing of it is kept then."""
-    from app.watching import BYTES, watched
+    from app.watching import BYTES, watch
 
     params = {
         "kind": kind,
@@ -122,8 +116,7 @@ def import_(
         "accept_shrink": accept_shrink,
         "options": pairs(option or [], "option", "timezone=UTC"),
     }
-    with Client(load_settings()) as client:
-        told = watched(client, "import", params, show=not json_ and sys.stderr.isatty(), bar=BYTES)
+    told = watch("import", params, json_, bar=BYTES)
     out.run(told, as_json=json_)
     if told["state"] == "FAILED":
         raise typer.Exit(1)

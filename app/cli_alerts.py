@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app import cli_print as out
-from app.client import Client
+from app.client import Client, ask
 from app.errors import NotFound
 from app.settings import load_settings
 
@@ -19,8 +19,7 @@ _SEVERITY = {"bad": "⬡ bad", "warning": "△ warning"}
 @alerts.command("list")
 def list_(all_: Annotated[bool, typer.Option("--all", help="Cleared ones too.")] = False, json_: Json = False) -> None:
     """List the open alerts, bad ones first."""
-    with Client(load_settings()) as client:
-        told = client.call("alert.list", {"all": all_})
+    told = ask("alert.list", {"all": all_})
     if json_:
         out.document(told)
         return
@@ -83,8 +82,7 @@ def _version_now(client: Client, alert_id: str) -> int:
 @alerts.command("test")
 def send_test(json_: Json = False) -> None:
     """Send a test message through each channel and report what came of it."""
-    with Client(load_settings()) as client:
-        told = client.call("alert.test")
+    told = ask("alert.test")
     if json_:
         out.document(told)
     elif not told["channels"]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app import cli_print as out
-from app.client import Client
+from app.client import Client, ask
 from app.errors import BadRequest
 from app.settings import load_settings
 
@@ -62,8 +62,7 @@ def anchor(
     """Add the head of the chain to a file elsewhere, so that a cut or replaced ledger shows."""
     if _holds(file) and os.access(file, os.R_OK):
         read_anchors(file)  # nothing is added to a file that `verify --against` could not read
-    with Client(load_settings()) as client:
-        head = client.call("audit.anchor")["head"]
+    head = ask("audit.anchor")["head"]
     try:
         with file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps({"head": head}) + "\n")
@@ -84,8 +83,7 @@ def accept_restore(
     json_: Json = False,
 ) -> None:
     """Accept a restored ledger, so that commands are taken again; what was lost goes on record."""
-    with Client(load_settings()) as client:
-        told = client.call("verify.accept", {"reason": reason})
+    told = ask("verify.accept", {"reason": reason})
     if json_:
         out.document(told)
     else:

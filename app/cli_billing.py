@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app import cli_print as out
-from app.client import Client
-from app.settings import load_settings
+from app.client import ask
 
 tariffs = typer.Typer(help="Tariffs: check them against the bill.", no_args_is_help=True)
 charges = typer.Typer(help="Charges: add up the bills in force.", no_args_is_help=True)
@@ -28,8 +27,7 @@ def check(
     json_: Json = False,
 ) -> None:
     """Check every tariff, declared or reconstructed, against the bill. Exit code 1 where one does not hold."""
-    with Client(load_settings()) as client:
-        told = client.call("tariffs.check", {"provider": provider, "account": account, "sample": sample})
+    told = ask("tariffs.check", {"provider": provider, "account": account, "sample": sample})
     if json_:
         out.document(told)
     else:
@@ -94,8 +92,7 @@ def totals(
 ) -> None:
     """Add up the charges in force: per currency, and in one currency only with dated rates."""
     asked = {"into": into, "on": on, "provider": provider, "period": period, "as_of": as_of}
-    with Client(load_settings()) as client:
-        told = client.call("charges.totals", asked)
+    told = ask("charges.totals", asked)
     if json_:
         out.document(told)
         return
@@ -121,8 +118,7 @@ def totals(
 @charges.command("accounts")
 def accounts(json_: Json = False) -> None:
     """List the accounts with their balance and whether they pay for one more request."""
-    with Client(load_settings()) as client:
-        told = client.call("accounts.list")
+    told = ask("accounts.list")
     if json_:
         out.document(told)
         return

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from app import cli_print as out
-from app.client import Client
+from app.client import ask
 from app.export_files import read_mapping, write_files
-from app.settings import load_settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -43,8 +42,7 @@ def recommend_export(
         "draft": draft,
         "mapping": read_mapping(map_) if map_ is not None else None,
     }
-    with Client(load_settings()) as client:
-        told = client.call("recommend.export", params)
+    told = ask("recommend.export", params)
     written = write_files(to, told["files"]) if to is not None else []
     if json_:
         out.document({**told, "written": [str(path.absolute()) for path in written]})

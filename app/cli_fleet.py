@@ -26,10 +26,11 @@ from app.cli_fleet_options import (
     Seen,
 )
 from app.cli_options import Group, grouped
+from app.client import ask
 from app.errors import BadRequest
 from app.fleet import printing
 from app.fleet.files import read_scenario
-from app.watching import ask, watch
+from app.watching import watch
 from warehouse.ids import canonical_json
 
 fleet = typer.Typer(help="Fleet: power models, simulation and load-balancing policies.", no_args_is_help=True)

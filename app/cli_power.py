@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app import cli_print as out
-from app.client import Client
-from app.settings import load_settings
+from app.client import ask
 
 power = typer.Typer(help="GPU power: measure idle baselines, share energy out to requests.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -21,8 +20,7 @@ def idle(
     json_: Json = False,
 ) -> None:
     """Measure the idle power of every GPU of this host. Nothing may compute on them meanwhile."""
-    with Client(load_settings()) as client:
-        told = client.call("power.idle", {"seconds": seconds, "cool_down": cool_down})
+    told = ask("power.idle", {"seconds": seconds, "cool_down": cool_down})
     if json_:
         out.document(told)
     else:
@@ -40,8 +38,7 @@ def attribute(
 ) -> None:
     """Share the metered energy of a replica or GPU out to the requests that it served."""
     params: dict[str, Any] = {"meter": meter, "offer": offer, "start": start, "end": end, "method": method}
-    with Client(load_settings()) as client:
-        told = client.call("power.attribute", params)
+    told = ask("power.attribute", params)
     if json_:
         out.document(told)
     else:

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app import cli_print as out
-from app.client import Client
-from app.settings import load_settings
+from app.client import ask
 
 prices = typer.Typer(help="List prices: compare them with a second source.", no_args_is_help=True)
 
@@ -25,8 +24,7 @@ def check(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Compare the list prices in force with those of the genai-prices package. What differs is a warning only."""
-    with Client(load_settings()) as client:
-        told = client.call("prices.crosscheck", {"provider": provider, "limit": limit})
+    told = ask("prices.crosscheck", {"provider": provider, "limit": limit})
     if json_:
         out.document(told)
         return
@@ -48,8 +46,7 @@ def reprice(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Price the newest requests by the list, beside what was billed; say what has no price."""
-    with Client(load_settings()) as client:
-        told = client.call("prices.reprice", {"provider": provider, "days": days})
+    told = ask("prices.reprice", {"provider": provider, "days": days})
     if json_:
         out.document(told)
         return

@@ -9,7 +9,7 @@ import typer
 
 from app import cli_print as out
 from app.cli_exports import recommend_export
-from app.client import Client
+from app.client import Client, ask
 from app.errors import BadRequest
 from app.settings import load_settings
 from warehouse.ids import uuid7
@@ -18,11 +18,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 recommend = typer.Typer(
     help="Recommendations: list, show, shadow, approve, promote, dismiss, roll back.", no_args_is_help=True
 )
-
-
-def ask(name: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-    with Client(load_settings()) as client:
-        return client.call(name, params)
 
 
 def pairs(options: list[str], flag: str, example: str) -> dict[str, str]:

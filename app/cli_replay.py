@@ -10,10 +10,10 @@ import typer
 from app import cli_print as out
 from app import cli_replay_trl
 from app.cli_options import Group, grouped
-from app.client import Client
+from app.client import Client, ask
 from app.replay import printing
 from app.settings import load_settings
-from app.watching import ask, watch
+from app.watching import watch
 
 replay = typer.Typer(help="Replay lab: what another routing policy would have cost.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

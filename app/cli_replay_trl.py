@@ -14,10 +14,9 @@ import typer
 from pydantic import ValidationError
 
 from app import cli_print as out
-from app.client import Client
+from app.client import ask
 from app.errors import BadRequest, sentences
 from app.policy_errors import policy_errors
-from app.settings import load_settings
 
 if TYPE_CHECKING:
     from app.trl_training import TrainSettings
@@ -71,8 +70,7 @@ def tell(told: Mapping[str, Any]) -> None:
 
 def _export(loading: Mapping[str, Any], told: Mapping[str, Any], path: Path) -> None:
     lambdas = {"lambda_rl": told["lam"], "lambda_sft": told["lam_supervised"]}
-    with Client(load_settings()) as client:
-        client.call("replay.training_set", {**loading, **lambdas, "path": str(path)})
+    ask("replay.training_set", {**loading, **lambdas, "path": str(path)})
 
 
 def _settings(told: Mapping[str, Any], seed: int, pairs: list[str] | None) -> TrainSettings:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from app import cli_print as out
-from app.client import Client
+from app.client import Client, ask
 from app.settings import load_settings
 from app.shadow import printing
 
@@ -25,8 +25,7 @@ def _group() -> None:
 @shadow.command("status")
 def status(json_: Json = False) -> None:
     """Say how far every shadow is: requests asked about, pairs of the planned number, verdict so far."""
-    with Client(load_settings()) as client:
-        told = client.call("shadow.status")
+    told = ask("shadow.status")
     out.document(told) if json_ else printing.status(told)
 
 
@@ -79,10 +78,7 @@ def pairs(
     json_: Json = False,
 ) -> None:
     """Load mirrored and replayed pairs from a file. Exit code 1 where none could be used."""
-    with Client(load_settings()) as client:
-        told: dict[str, Any] = client.call(
-            "import", {"kind": "shadow-pairs", "path": str(file.absolute()), "source": source}
-        )
+    told: dict[str, Any] = ask("import", {"kind": "shadow-pairs", "path": str(file.absolute()), "source": source})
     out.run(told, as_json=json_)
     if told["state"] == "FAILED":
         raise typer.Exit(1)

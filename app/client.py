@@ -24,7 +24,7 @@ from app.errors import (
     Unavailable,
 )
 from app.runtime import Runtime
-from app.settings import Settings
+from app.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from app.desk import Desk  # and what reads the warehouse: imported only where no console answers
@@ -78,6 +78,12 @@ class Client:
             return call(self._desk, name, given, local_downstream(target) if target else local_operator("cli"))
         assert self._remote is not None
         return _post(self._remote, name, given, target)
+
+
+def ask(name: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The answer of the operation `name`, of the running console or of the warehouse itself. Raises AppError."""
+    with Client(load_settings()) as client:
+        return client.call(name, params)
 
 
 def answers(found: Runtime) -> bool:

@@ -95,13 +95,7 @@ def watched(client: Client, name: str, params: Mapping[str, Any], *, show: bool,
     return told
 
 
-def ask(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of the operation `name`, of the running console or of the warehouse itself. Raises AppError."""
-    with Client(load_settings()) as client:
-        return client.call(name, dict(params))
-
-
-def watch(name: str, params: Mapping[str, Any], as_json: bool) -> dict[str, Any]:
+def watch(name: str, params: Mapping[str, Any], as_json: bool, *, bar: Bar = STEPS) -> dict[str, Any]:
     """Run a long operation with a bar on stderr, where a person looks on; Ctrl+C cancels it, nothing of it is kept."""
     with Client(load_settings()) as client:
-        return watched(client, name, params, show=not as_json and sys.stderr.isatty())
+        return watched(client, name, params, show=not as_json and sys.stderr.isatty(), bar=bar)

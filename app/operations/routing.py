@@ -13,7 +13,8 @@ from pydantic import AwareDatetime, Field
 from app.errors import BadRequest, Conflict, PreconditionRequired
 from app.operations import Actor, NoParams, Params, operation
 from app.policy_errors import policy_errors
-from policies.recommend.state import IN_FLIGHT, cell_key, fold
+from policies.recommend.fold import fold
+from policies.recommend.state import IN_FLIGHT, cell_key
 from policies.recommend.table import (
     ASSUMED,
     DECLARED,

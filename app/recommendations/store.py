@@ -15,9 +15,10 @@ from app.recommendations.shown import detail
 from policies.errors import PolicyError
 from policies.recommend import guardrails
 from policies.recommend.errors import KeyReused, NotAllowed
+from policies.recommend.fold import advance, fold
 from policies.recommend.governance import Governance, Stage
 from policies.recommend.lifecycle import Command, Draft, decide
-from policies.recommend.state import PREFIX, LedgerEvent, RecState, advance, fold
+from policies.recommend.state import PREFIX, LedgerEvent, RecState
 from warehouse import ledger
 from warehouse.clock import utcnow
 from warehouse.engine import Transaction, Warehouse

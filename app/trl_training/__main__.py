@@ -13,9 +13,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from app.client import Client
+from app.client import ask
 from app.errors import AppError, sentences
-from app.settings import load_settings
 from app.trl_training.files import read_training_set
 from app.trl_training.run import load_policy, train_router
 from app.trl_training.settings import TrainSettings
@@ -38,8 +37,7 @@ def export(
     for several in ("arms", "benchmarks"):
         if several in params:
             params[several] = [name for name in str(params[several]).split(",") if name]
-    with Client(load_settings()) as client:
-        _print(client.call("replay.training_set", params))
+    _print(ask("replay.training_set", params))
 
 
 @cli.command()

@@ -11,8 +11,9 @@ from typing import Any
 from policies.alerts import words
 from policies.alerts.model import AlertKind, Condition, Severity, Thresholds
 from policies.recommend.deadlines import Waiting, in_words, waiting
+from policies.recommend.fold import fold
 from policies.recommend.freeze import frozen
-from policies.recommend.state import RecState, State, fold
+from policies.recommend.state import RecState, State
 
 Row = Mapping[str, Any]
 

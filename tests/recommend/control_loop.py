@@ -13,12 +13,13 @@ from decimal import Decimal
 from typing import Any
 
 from app.recommendations.refresh import _held_back
+from policies.recommend.fold import advance
 from policies.recommend.governance import Governance
 from policies.recommend.guardrails import Limits, gain_hold
 from policies.recommend.lifecycle import Command, Draft, collect, decide
 from policies.recommend.promise import Run, primary_metric, promise
 from policies.recommend.propose import Proposal
-from policies.recommend.state import RecState, State, advance
+from policies.recommend.state import RecState, State
 from policies.recommend.table import DECLARED, Route, Table, fold_table
 from warehouse.ids import content_hash
 

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.recommend.errors import RecommendError
+from policies.recommend.fold import advance, fold
 from policies.recommend.freeze import frozen
 from policies.recommend.governance import SHADOW, Governance, Stage
 from policies.recommend.lifecycle import Command, Draft, collect, decide
-from policies.recommend.state import RecState, State, advance, fold
+from policies.recommend.state import RecState, State
 
 NOW = datetime(2026, 8, 11, 12)  # a Tuesday
 TARGETS = ("lb-eu", "lb-us")

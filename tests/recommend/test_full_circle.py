@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.desk import Desk
-from policies.recommend.state import fold
+from policies.recommend.fold import fold
 from tests.recommend.desks import Driver, outcome
 from warehouse import ledger
 from warehouse.clock import utcnow

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.recommend.errors import NotAllowed, RecommendError, RevisionStale
+from policies.recommend.fold import fold
 from policies.recommend.lifecycle import Command, Draft, collect, decide
-from policies.recommend.state import TERMINAL, RecState, State, fold
+from policies.recommend.state import TERMINAL, RecState, State
 
 NOW = datetime(2026, 8, 11, 12)
 TARGETS = ("lb-eu", "lb-us")

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from policies.recommend.errors import NotAllowed
+from policies.recommend.fold import fold
 from policies.recommend.governance import Governance, Stage
 from policies.recommend.lifecycle import Command, collect, decide
-from policies.recommend.state import RecState, State, fold
+from policies.recommend.state import RecState, State
 from policies.recommend.table import Route, Table, fold_table
 
 NOW = datetime(2026, 8, 11, 12)
