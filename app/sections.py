@@ -42,6 +42,11 @@ def _seconds(value: Any) -> Any:
 Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0)]
 
 
+def _span(text: str) -> Any:
+    """A default as an operator would write it, which pydantic reads as it reads theirs."""
+    return text
+
+
 def _unhurried(seconds: float) -> float:
     if seconds < _SHORTEST_CADENCE_S:
         raise ValueError(f"{seconds:g} s is shorter than {_SHORTEST_CADENCE_S:g} s, which no public source bears")
@@ -89,7 +94,7 @@ class PolicySettings(Section):
     """Tokens kept free for the answer."""
     self_eval_min_n: int = Field(10, ge=1)
     """Self-evaluations needed before they outweigh the leaderboard (0.7 to 0.3)."""
-    evidence_max_age: Duration = "30 d"  # type: ignore[assignment]
+    evidence_max_age: Duration = _span("30 d")
     """Older reference measurements do not steer decisions."""
     tiers: dict[str, int] = Field(default_factory=dict)
     """Capability tier (1 to 3) per base model, over the shipped ones."""
@@ -102,17 +107,17 @@ class Guardrails(Section):
 
     min_gain: float = Field(0.05, ge=0, lt=1)
     """Smallest relative gain worth a recommendation."""
-    expires_after: Duration = "7 d"  # type: ignore[assignment]
+    expires_after: Duration = _span("7 d")
     """A proposal that nobody approves expires after this."""
-    min_dwell: Duration = "30 min"  # type: ignore[assignment]
+    min_dwell: Duration = _span("30 min")
     """A cell that was changed stays for at least this long."""
     max_changes_per_day: int = Field(30, ge=1)
     """Most cells that proposals may change per day."""
     max_changes_per_pool: int = Field(30, ge=1)
     """Most cells per day that may move to or from one offer on one target."""
-    backoff: Duration = "1 h"  # type: ignore[assignment]
+    backoff: Duration = _span("1 h")
     """A cell whose change failed, was rejected or rolled back rests for this; doubled each time until one succeeds."""
-    backoff_max: Duration = "7 d"  # type: ignore[assignment]
+    backoff_max: Duration = _span("7 d")
     """Longest such rest."""
     success_margin: float = Field(0.02, ge=0, lt=1)
     """Largest acceptable loss of success rate, as a fraction."""
@@ -140,7 +145,7 @@ class EnvironmentSettings(Section):
     """Roles that may approve."""
     self_approval: bool = False
     """Whether whoever set the margins of a shadow may approve the result."""
-    approval_expires: Duration = "2 d"  # type: ignore[assignment]
+    approval_expires: Duration = _span("2 d")
     """An approval that no target has collected, or that still waits for others, lapses after this."""
     freeze: tuple[str, ...] = ()
     """Times in which nothing is approved or handed out: 'Fri 16:00 - Mon 08:00', or two ISO dates, in UTC."""
@@ -150,9 +155,9 @@ class EnvironmentSettings(Section):
     """Largest share of the traffic that one stage may move."""
     auto_rollback: bool = False
     """Whether a breach of success, latency or energy rolls back by itself; otherwise it alerts."""
-    acknowledge_within: Duration = "15 min"  # type: ignore[assignment]
+    acknowledge_within: Duration = _span("15 min")
     """A target that has not acknowledged after this is an alert."""
-    actuate_within: Duration = "30 min"  # type: ignore[assignment]
+    actuate_within: Duration = _span("30 min")
     """A target that has not actuated after this is an alert."""
 
     @field_validator("freeze")
@@ -218,15 +223,15 @@ class MarginSettings(Section):
 class ShadowSettings(Section):
     sample_share: float = Field(1.0, gt=0, le=1)
     """Share of the logged requests that shadowing policies are asked about; chosen by the hash of the request."""
-    max_age: Duration = "30 d"  # type: ignore[assignment]
+    max_age: Duration = _span("30 d")
     """Logged requests older than this are not shadowed."""
     batch: int = Field(5000, ge=1)
     """Most requests that one round decides."""
-    cadence: Annotated[Duration, AfterValidator(_unhurried)] = "5 min"  # type: ignore[assignment]
+    cadence: Annotated[Duration, AfterValidator(_unhurried)] = _span("5 min")
     """Time between two rounds."""
     category: str = "general_chat"
     """Category that a logged request counts as where no label tells it."""
-    give_up_after: Duration = "14 d"  # type: ignore[assignment]
+    give_up_after: Duration = _span("14 d")
     """A shadow that is undecided after this becomes INCONCLUSIVE."""
     margins: MarginSettings = MarginSettings()
 
@@ -255,13 +260,13 @@ class SourceSettings(Section):
 class PowerSettings(Section):
     enabled: bool = True
     """Whether GPU power of this host is sampled."""
-    period: Duration = "200 ms"  # type: ignore[assignment]
+    period: Duration = _span("200 ms")
     """Time between two readings."""
-    window: Duration = "10 s"  # type: ignore[assignment]
+    window: Duration = _span("10 s")
     """Length of an energy observation."""
-    flush: Duration = "5 s"  # type: ignore[assignment]
+    flush: Duration = _span("5 s")
     """Readings are stored this often."""
-    stale_after: Duration = "60 s"  # type: ignore[assignment]
+    stale_after: Duration = _span("60 s")
     """Power without a stored reading for this long is stale."""
     replicas: dict[str, tuple[int | str, ...]] = Field(default_factory=dict)
     """Replica name to the GPUs that serve it together, by UUID or NVML index; each has energy windows of its own."""
@@ -321,28 +326,28 @@ class AlertSettings(Section):
     """Relative change of a list price that is told."""
     tariff_change: float = Field(0.01, ge=0)
     """Relative change of a billing rule that is told."""
-    recent: Duration = "7 d"  # type: ignore[assignment]
+    recent: Duration = _span("7 d")
     """Prices, tariffs and removals are told for this long after they were learned."""
-    expiring_within: Duration = "7 d"  # type: ignore[assignment]
+    expiring_within: Duration = _span("7 d")
     """An offer with an end closer than this is told."""
     unpriced_share: float = Field(0.05, ge=0, lt=1)
     """Share of tokens without any known price that is told."""
-    usage_window: Duration = "7 d"  # type: ignore[assignment]
+    usage_window: Duration = _span("7 d")
     """The newest usage of a provider that its unpriced share is taken over."""
     coverage_drop: float = Field(0.1, ge=0, lt=1)
     """Fall of the share of requests with energy, against the week before, that is told."""
     quarantine_growth: float = Field(0.01, ge=0, lt=1)
     """Rise of the share of refused rows of a source, against its loads before, that is told."""
-    frozen_for: Duration = "5 min"  # type: ignore[assignment]
+    frozen_for: Duration = _span("5 min")
     """A power sensor that tells the same for this long is frozen."""
-    implausible_within: Duration = "1 d"  # type: ignore[assignment]
+    implausible_within: Duration = _span("1 d")
     """Energy that was refused as impossible is told for this long."""
     mqtt: MqttSettings = MqttSettings()
     webhook_url: str | None = None
     """Address that each alert is sent to as a POST with JSON; unset: none is."""
     webhook_secret: str | None = None
     """Name of the secret that signs each webhook (HMAC-SHA256)."""
-    timeout: Duration = "10 s"  # type: ignore[assignment]
+    timeout: Duration = _span("10 s")
     """Longest wait for the broker or the webhook, per attempt."""
 
     @field_validator("webhook_url")
@@ -354,7 +359,7 @@ class AlertSettings(Section):
 
 
 class SqlSettings(Section):
-    timeout: Duration = "10 s"  # type: ignore[assignment]
+    timeout: Duration = _span("10 s")
     """A statement of the SQL lab is stopped after this."""
     row_cap: int = Field(10_000, ge=1, le=1_000_000)
     """Most rows that a statement returns."""

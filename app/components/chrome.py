@@ -58,7 +58,8 @@ def _strip() -> None:
         rest = rows[named:]
         if rest:
             names = literal(", ".join(s.source_id for s in rest))
-            _tag(f"{len(rest)} more", "fresh", max(s.age_s or 0.0 for s in rest), f"fresh: {names}; the oldest is told")
+            oldest = max((s.age_s for s in rest if s.age_s is not None), default=None)
+            _tag(f"{len(rest)} more", "fresh", oldest, f"fresh: {names}; the oldest is told")
 
 
 def _tag(name: str, status: str, age_s: float | None, why: str, source_id: str | None = None) -> None:

@@ -48,7 +48,7 @@ class _Facts:
     """What the desk knows now: the recommendation, the table in force, what is eligible."""
 
     state: RecState
-    others: tuple[RecState, ...]
+    others: tuple[RecState, ...]  # every other recommendation
     table: Table
     proof: Proof
     max_step: float

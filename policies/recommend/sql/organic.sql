@@ -2,13 +2,7 @@
 -- One row per offer, category (NULL: no label tells it) and size band: how many of $edges its tokens reach (NULL: unknown).
 -- Parameters: as_of, since, until, offers (a list), edges (tokens, ascending), slo_s (NULL: no share over it is counted).
 -- A row tells a ratio where it tells both parts; b: dollars, c: grams, e: joules, s: successes.
-WITH labels AS (
-  SELECT * FROM core.request_label WHERE known_from <= $as_of
-  QUALIFY row_number() OVER (
-    PARTITION BY request_id ORDER BY source_id LIKE 'sample:%', known_from DESC, source_id
-  ) = 1
-),
-used AS (
+WITH used AS (
   SELECT *, coalesce(served_offer, requested_offer) AS offer_id
   FROM core.usage
   WHERE grain = 'request' AND workload = 'organic' AND known_from <= $as_of
@@ -23,7 +17,7 @@ told AS (
          l.category, len(list_filter($edges, edge -> u.prompt_tokens + u.completion_tokens >= edge)) AS reached,
          u.prompt_tokens + u.completion_tokens IS NOT NULL AS sized
   FROM used u
-  LEFT JOIN labels l ON l.request_id = u.provider || '/' || u.account || '/' || u.usage_key
+  LEFT JOIN mart.request_label_at($as_of) l ON l.request_id = u.provider || '/' || u.account || '/' || u.usage_key
   WHERE list_contains($offers, offer_id)
 )
 SELECT offer_id, category, CASE WHEN sized THEN CAST(reached AS INTEGER) END AS band,

@@ -3,13 +3,7 @@
 -- $policy_id: only requests that this policy has not been asked about; NULL: all.
 -- $cells: only requests that $standing has placed in one of these cells; NULL: all.
 -- $request_id: only this one; NULL: all. $share: sampled by the hash of the id, so that it is the same for all policies.
-WITH labels AS (
-  SELECT * FROM core.request_label WHERE known_from <= $as_of
-  QUALIFY row_number() OVER (
-    PARTITION BY request_id ORDER BY source_id LIKE 'sample:%', known_from DESC, source_id
-  ) = 1
-),
-billed AS (
+WITH billed AS (
   SELECT *, provider || '/' || account || '/' || usage_key AS request_id
   FROM core.usage
   WHERE grain = 'request' AND workload = 'organic' AND known_from <= $as_of
@@ -25,7 +19,7 @@ SELECT
   l.category, l.tier, l.latency, l.required_context_tokens, l.residency, l.session, l.propensity, l.propensities,
   l.request_id IS NOT NULL AS labelled
 FROM billed u
-LEFT JOIN labels l USING (request_id)
+LEFT JOIN mart.request_label_at($as_of) l USING (request_id)
 WHERE md5_number_lower(u.request_id) % 1000000 < $share * 1000000
   AND ($request_id IS NULL OR u.request_id = $request_id)
   AND ($policy_id IS NULL OR NOT EXISTS (
