@@ -6,6 +6,7 @@ Every command takes `--json` and then prints exactly one JSON document on stdout
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -71,8 +72,11 @@ def up(
     json_: Json = False,
 ) -> None:
     """Start the console: pages, API, scheduler and sampler in one process."""
+    gc.disable()  # half a second of looking for garbage in imports, which make none
     from app.asgi import check_address, check_free, serve
 
+    gc.freeze()  # and no later collection looks at what was imported
+    gc.enable()
     settings = load_settings()
     told = settings.server.model_copy(update={k: v for k, v in (("port", port), ("address", address)) if v is not None})
     settings = settings.model_copy(update={"server": told})

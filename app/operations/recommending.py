@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 from app.operations import Actor, NoParams, Params, operation, reporting
 from app.operations.routing import known_table
 from app.policy_errors import policy_errors
-from app.recommendations import buttons, gate, margins, refresh, shown, store
+from app.recommendations import buttons, margins, refresh, shown, store
 from app.shadow.mixes import fixed_mix
 from policies.recommend.lifecycle import Command
 from policies.recommend.state import LedgerEvent, RecState, State
@@ -27,6 +27,8 @@ __all__ = ["refresh_recommendations", "reporting", "withdraw_sample"]
 
 def refresh_recommendations(desk: Desk, actor: Actor) -> dict[str, Any]:
     """Bring the proposals up to date; answers ids per change, what is held back, and the open recommendations."""
+    from app.recommendations import gate  # brings numba and scipy, which only a verdict needs
+
     with desk.command_lock, policy_errors():
         found = refresh.compare(desk)
         with desk.warehouse.transaction() as tx:
@@ -157,6 +159,8 @@ class JudgeParams(Params):
 @operation("recommend.judge", scope="operator", params=JudgeParams)
 def judge(desk: Desk, actor: Actor, params: JudgeParams) -> dict[str, Any]:
     """Judge what waits for its gate by the evidence there is now; nothing is written where nothing is new."""
+    from app.recommendations import gate  # brings numba and scipy, which only a verdict needs
+
     with desk.command_lock, policy_errors():
         if params.id is not None:
             store.one(desk.warehouse, params.id)

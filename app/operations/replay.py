@@ -13,8 +13,8 @@ from app.errors import Forbidden, NotFound
 from app.operations import Actor, NoParams, Params, operation
 from app.operations.plain import plain, plain_rows
 from app.policy_errors import policy_errors
-from app.replay import export, progress, publications, runs, store
-from app.replay.stored_policies import LANGUAGE
+from app.replay import LANGUAGE, export, progress, publications, store
+from app.replay.reports import whole
 from policies.replay.datasets import datasets as outcome_datasets
 from policies.replay.reward import LAMBDA_REINFORCED
 from warehouse.clock import utcnow
@@ -89,6 +89,8 @@ def run(desk: Desk, actor: Actor, params: RunParams) -> dict[str, Any]:
             "Only the local user may name a file of embeddings or a folder of weights.",
             fix="use an embedder, or run it on this machine",
         )
+    from app.replay import runs  # brings numba and scipy, which no other command needs
+
     with policy_errors(), progress.running(desk, params.task) as running:
         return runs.run(desk, actor, params, running)
 
@@ -135,11 +137,11 @@ def report(desk: Desk, actor: Actor, params: ReportParams) -> dict[str, Any]:
     """Tell the report of a run; of published points also without a run."""
     found = store.find(desk.warehouse, params.id, params.dataset)
     if found is not None:
-        return runs.whole(store.reports(desk.warehouse, found), found)
+        return whole(store.reports(desk.warehouse, found), found)
     with policy_errors(), snapshot(desk.warehouse) as snap:
         if params.dataset is not None and publications.is_published(snap, params.dataset):
             told = publications.published(snap, params.dataset)
-            return runs.whole([{**told, "as_of": plain(snap.as_of)}], None)
+            return whole([{**told, "as_of": plain(snap.as_of)}], None)
         if params.dataset is not None:
             known = [d["dataset"] for d in list_datasets(desk, actor, NoParams())["datasets"]]
             raise NotFound(

@@ -10,7 +10,7 @@ from app.desk import Desk
 from app.errors import Forbidden
 from app.operations import Actor, Params, operation
 from app.policy_errors import policy_errors
-from app.replay import progress, trained_store, trainings
+from app.replay import progress
 
 
 class TrainParams(Params):
@@ -72,6 +72,8 @@ def train(desk: Desk, actor: Actor, params: TrainParams) -> dict[str, Any]:
         raise Forbidden(
             "Only the local user may name a file of embeddings.", fix="use an embedder, or run it on this machine"
         )
+    from app.replay import trainings
+
     with policy_errors(), progress.running(desk, params.task) as running:
         return trainings.train(desk, actor, params, running)
 
@@ -84,4 +86,6 @@ class TrainedParams(Params):
 @operation("replay.trained", scope="read", params=TrainedParams)
 def list_trained(desk: Desk, actor: Actor, params: TrainedParams) -> dict[str, Any]:
     """List the trained controllers, newest first."""
+    from app.replay import trained_store
+
     return {"trained": trained_store.listed(desk.warehouse, params.dataset, params.limit)}

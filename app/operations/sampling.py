@@ -8,12 +8,9 @@ from typing import Any
 
 from app.desk import Desk
 from app.errors import AppError
-from app.fleet.sample import sample_fleet
 from app.operations import Actor, NoParams, operation
 from app.operations.ingesting import outcome_dict
 from app.operations.recommending import refresh_recommendations, withdraw_sample
-from app.replay.sample import sample_replay
-from app.shadow.sample import sample_proof
 from ingest.base import Payload
 from ingest.kinds import kind
 from ingest.pipeline import refresh
@@ -39,6 +36,10 @@ def status(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
 @operation("sample.load", scope="operator", params=NoParams)
 def load(desk: Desk, actor: Actor, params: NoParams) -> dict[str, Any]:
     """Load the sample data, through the same parsers as real payloads."""
+    from app.fleet.sample import sample_fleet
+    from app.replay.sample import sample_replay
+    from app.shadow.sample import sample_proof
+
     with desk.command_lock:
         if sample_is_half_loaded(desk):
             # Times of the sample follow from the moment of loading, so a second load would stand beside the first.

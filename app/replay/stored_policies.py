@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.replay import trained_store
+from app.replay import LANGUAGE, trained_store
 from policies.replay.controller import Trained
 from policies.replay.errors import QueryLeaked
 from policies.replay.policy import About, Diagnostic, Policy
@@ -13,7 +13,6 @@ from policies.replay.table import OutcomeTable
 from warehouse.engine import Warehouse
 
 TRAINED = "trained:"
-LANGUAGE = "trl:"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import polars as pl
 from app.errors import NotFound
 from app.operations.plain import plain, plain_rows
 from app.operations.routing import router_parameters
-from app.recommendations import gate, store
+from app.recommendations import store
 from app.shadow.deciding import SHADOWING, candidate_of, left, shadowing
 from app.shadow.mixes import defaults
 from policies.recommend.state import RecState
@@ -87,6 +87,8 @@ def _counts(row: dict[str, Any] | None) -> dict[str, Any]:
 
 def _progress(snap: Snapshot, settings: Settings, state: RecState) -> dict[str, Any]:
     assert state.shadow is not None
+    from app.recommendations import gate  # brings numba and scipy, which only pairs need
+
     stage = gate.stage_of(state)
     said = state.verdicts.get(stage or state.stage.name) or state.gate
     seen = gate.look(snap, settings, state) if stage is not None else None

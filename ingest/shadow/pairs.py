@@ -19,7 +19,7 @@ from warehouse.tables import frame_schema
 
 EVIDENCE_KINDS = ("paired_replay", "mirrored")
 ARMS = ("control", "candidate")
-BAND_EDGES = (512, 2_048, 8_192, 32_768)  # as policies.proof.strata; a test holds them equal
+BAND_EDGES = (512, 2_048, 8_192, 32_768)  # as policies.proof.bands; a test holds them equal
 UNKNOWN = "unknown"
 AHEAD = timedelta(minutes=5)  # a clock may be this far ahead of ours
 _CLASSES = tuple(cls.value for cls in EvidenceClass)

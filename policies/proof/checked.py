@@ -8,7 +8,6 @@ from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri, stdtrit
 
 from policies.proof.errors import ConfidenceInvalid, CountsInvalid, LengthsDiffer, NoData, ValuesInvalid
 
@@ -25,11 +24,15 @@ def probability(value: float, name: str = "confidence") -> float:
 
 def z_two_sided(confidence: float) -> float:
     """Standard normal quantile of a two-sided interval."""
+    from scipy.special import ndtri  # slow to import: not at every start
+
     return float(ndtri(0.5 + probability(confidence) / 2))
 
 
 def t_two_sided(confidence: float, df: int) -> float:
     """Student's quantile of a two-sided interval with `df` degrees of freedom."""
+    from scipy.special import stdtrit
+
     return float(stdtrit(df, 0.5 + probability(confidence) / 2))
 
 

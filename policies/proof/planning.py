@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
 
 from policies.proof.checked import Interval, probability
 from policies.proof.errors import ValuesInvalid
@@ -30,7 +29,7 @@ def n_noninferiority(
         raise ValuesInvalid(
             f"difference {difference} exceeds the discordance {psi}.", fix="rates differ by at most that"
         )
-    z = float(ndtri(1 - probability(alpha, "alpha")) + ndtri(probability(power, "power")))
+    z = _z(probability(alpha, "alpha"), power)
     return math.ceil(z * z * (psi - difference**2) / gap**2 - 1e-9)
 
 
@@ -42,7 +41,7 @@ def n_separable(ratio: float, log_sd: float, *, alpha: float = 0.05, power: floa
     step = math.log(_positive(ratio, "ratio"))
     if step == 0:
         raise ValuesInvalid("ratio is 1.", fix="plan for a ratio that differs from 1")
-    z = float(ndtri(1 - probability(alpha, "alpha") / 2) + ndtri(probability(power, "power")))
+    z = _z(probability(alpha, "alpha") / 2, power)
     return math.ceil(2 * (z * _positive(log_sd, "log_sd") / step) ** 2 - 1e-9)
 
 
@@ -56,7 +55,7 @@ def n_ratio_gain(gain: float, sd_psi: float, *, required: float = 0.0, alpha: fl
         raise ValuesInvalid(
             f"gain is {gain}, required {required}.", fix="the gain hoped for must exceed what is required"
         )
-    z = float(ndtri(1 - probability(alpha, "alpha")) + ndtri(probability(power, "power")))
+    z = _z(probability(alpha, "alpha"), power)
     return max(math.ceil((z * _positive(sd_psi, "sd_psi") / distance) ** 2 - 1e-9), 2)
 
 
@@ -66,6 +65,7 @@ def expected_range(n: int) -> float:
         raise ValuesInvalid(f"n is {n}.", fix="a range needs at least 2 values")
 
     from scipy.integrate import quad  # slow to import: not at every start
+    from scipy.special import log_ndtr, ndtr
 
     def above(x: float) -> float:
         return float(-np.expm1(n * log_ndtr(x)) - ndtr(-x) ** n)
@@ -90,6 +90,13 @@ def rank_intervals(intervals: Sequence[Interval]) -> list[tuple[int, int]]:
 def separable(one: Interval, other: Interval) -> bool:
     """Whether two intervals leave no doubt about the order (strict: overlap says no)."""
     return one[1] < other[0] or other[1] < one[0]
+
+
+def _z(tail: float, power: float) -> float:
+    """Normal quantile of the test's tail and of its power together."""
+    from scipy.special import ndtri  # slow to import: not at every start
+
+    return float(ndtri(1 - tail) + ndtri(probability(power, "power")))
 
 
 def _positive(value: float, name: str) -> float:

@@ -19,25 +19,6 @@ from policies.proof.intervals import exp, fieller_limits
 from policies.proof.rates import Pairs, is_binary, pairs
 from policies.proof.ratios import cluster_index, cluster_sums
 
-SIZE_BAND_EDGES = (512, 2_048, 8_192, 32_768)  # tokens of prompt and answer; a band includes its lower edge
-
-
-def size_band(tokens: float) -> str:
-    """The size band of a request, such as `512-2047`. Raises ValuesInvalid for unknown or negative tokens."""
-    if not tokens >= 0 or math.isinf(tokens):
-        raise ValuesInvalid(f"tokens is {tokens}.", fix="leave requests of unknown size out of a standardised figure")
-    low = 0
-    for edge in SIZE_BAND_EDGES:
-        if tokens < edge:
-            return f"{low}-{edge - 1}"
-        low = edge
-    return f"{low}+"
-
-
-def stratum(category: str, tokens: float) -> str:
-    """The name of a stratum: `category|band`."""
-    return f"{category}|{size_band(tokens)}"
-
 
 @dataclass(frozen=True)
 class Standardised:
@@ -59,12 +40,9 @@ class Standardised:
     g: float = 0.0
 
 
-def reference_mix(strata: Sequence[str]) -> dict[str, float]:
-    """The mix of a reference period: the share of each stratum."""
-    if not len(strata):
-        raise StratumMissing("the reference period has no request.", fix="choose a longer reference period")
-    names, counts = np.unique(np.asarray(strata), return_counts=True)
-    return {str(name): float(k) / len(strata) for name, k in zip(names, counts, strict=True)}
+def ratio_columns(e1: npt.ArrayLike, s1: npt.ArrayLike, e0: npt.ArrayLike, s0: npt.ArrayLike) -> list[Floats]:
+    """Amounts and successes of candidate and control. Raises what `vector` raises, by their names."""
+    return [vector(e1, "e1"), vector(s1, "s1"), vector(e0, "e0"), vector(s0, "s0")]
 
 
 def ratio_standardised(
@@ -86,7 +64,7 @@ def ratio_standardised(
     `renormalise` drops empty strata and spreads their weight over the others: another estimand, so it must be asked
     for. `fieller`: without the logarithm, for few successes (`policies.proof.ratios.ratio_fieller`).
     """
-    columns = [vector(e1, "e1"), vector(s1, "s1"), vector(e0, "e0"), vector(s0, "s0")]
+    columns = ratio_columns(e1, s1, e0, s0)
     split = Split.of(columns, strata, mix, renormalise)
     z = z_two_sided(confidence)
     found = split.log_ratio(columns)

@@ -16,7 +16,7 @@ from policies.proof.checked import Floats, Interval, vector
 from policies.proof.intervals import exp
 from policies.proof.ratios import RESAMPLES, UNBOUNDED, cluster_index, percentile, quotients, resampled_sums
 from policies.proof.sequences import FIRST_LOOK_N, half_width
-from policies.proof.strata import Split, Standardised
+from policies.proof.strata import Split, Standardised, ratio_columns
 
 
 def difference_sequence_standardised(
@@ -66,7 +66,7 @@ def log_ratio_sequence_standardised(
     (0, inf) below `FIRST_LOOK_N` pairs within the mix, with a stratum of one pair or none, and where the ratio is
     undefined. Raises as `ratio_standardised`.
     """
-    columns = _columns(e1, s1, e0, s0)
+    columns = ratio_columns(e1, s1, e0, s0)
     split = Split.of(columns, strata, mix, renormalise=False)
     half_width(1, 0.0, planned_n, confidence)
     found = split.log_ratio(columns)
@@ -99,7 +99,7 @@ def ratio_bootstrap_standardised(
     may lie in several; a draw that leaves a stratum empty tells nothing, and too many of them open both ends. (0, inf)
     with a stratum of one pair or none.
     """
-    columns = _columns(e1, s1, e0, s0)
+    columns = ratio_columns(e1, s1, e0, s0)
     split = Split.of(columns, strata, mix, renormalise=False)
     if split.log_ratio(columns) is None or split.thin:
         return UNBOUNDED
@@ -118,10 +118,6 @@ def ratio_bootstrap_standardised(
     with np.errstate(invalid="ignore"):  # an empty stratum: 0 / 0
         means = np.einsum("k,rkm->rm", split.weights, drawn[:, :, :4] / drawn[:, :, 4:])
     return percentile(quotients(means), confidence)
-
-
-def _columns(e1: npt.ArrayLike, s1: npt.ArrayLike, e0: npt.ArrayLike, s0: npt.ArrayLike) -> list[Floats]:
-    return [vector(e1, "e1"), vector(s1, "s1"), vector(e0, "e0"), vector(s0, "s0")]
 
 
 def _variance(d: Floats) -> float:

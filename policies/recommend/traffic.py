@@ -17,6 +17,7 @@ from datetime import datetime
 from importlib import resources
 from typing import Any
 
+from policies.proof.bands import SIZE_BAND_EDGES, size_band
 from policies.router.candidates import Snapshot
 from warehouse.clock import iso
 from warehouse.errors import IncomparableObservations
@@ -82,7 +83,6 @@ def read_traffic(
     snapshot: Snapshot, offers: Sequence[str], since: datetime, until: datetime, slo_s: float | None = None
 ) -> dict[str, Traffic]:
     """The traffic of each offer; one that nobody asked for anything has zero requests."""
-    from policies.proof.strata import SIZE_BAND_EDGES, size_band  # loads numpy, which few commands need
 
     text = (resources.files("policies.recommend.sql") / "organic.sql").read_text(encoding="utf-8")
     edges = list(SIZE_BAND_EDGES)

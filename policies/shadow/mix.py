@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from policies.proof.strata import reference_mix
+from policies.proof.bands import reference_mix
 
 SMALLEST_SHARE = 0.01  # of the traffic; a stratum below it would hold up every shadow
 

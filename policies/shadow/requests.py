@@ -13,7 +13,7 @@ from importlib import resources
 
 import polars as pl
 
-from policies.proof.strata import SIZE_BAND_EDGES, size_band
+from policies.proof.bands import SIZE_BAND_EDGES, size_band
 from policies.router.candidates import Snapshot
 from policies.router.request import Latency
 

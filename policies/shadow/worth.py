@@ -9,15 +9,18 @@ reference runs themselves scatter is not in it; the promise of a recommendation 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from policies.proof.bands import reference_mix
 from policies.proof.errors import ProofError
-from policies.proof.strata import Standardised, ratio_standardised, reference_mix
 from warehouse.errors import IncomparableObservations
 from warehouse.evidence import EvidenceClass, one_class
+
+if TYPE_CHECKING:
+    from policies.proof.strata import Standardised
 
 METHOD = "paired delta on the log ratio within strata, over requests; the scatter of the reference runs is not in it"
 METRICS = {"energy_j": "J/success", "cost_usd": "USD/success", "carbon_g": "gCO2eq/success"}
@@ -95,6 +98,8 @@ def _standardised(known: pl.DataFrame, one: str, zero: str, mix: Mapping[str, fl
     ones = np.ones(known.height)
     strata = known["stratum"].to_list()
     try:
+        from policies.proof.strata import ratio_standardised  # brings numba and scipy: not at every start
+
         found = ratio_standardised(known[one].to_numpy(), ones, known[zero].to_numpy(), ones, strata, mix, CONFIDENCE)
     except ProofError as wrong:
         return {"note": wrong.message}

@@ -12,15 +12,10 @@ import pytest
 from scipy import stats
 
 from policies.proof import errors
+from policies.proof.bands import reference_mix, size_band, stratum
 from policies.proof.intervals import ratio_delta, tango
 from policies.proof.sensitivity import COST_INPUTS, Input, break_even, cost_margin, flip_probability, sobol, tornado
-from policies.proof.strata import (
-    difference_standardised,
-    ratio_standardised,
-    reference_mix,
-    size_band,
-    stratum,
-)
+from policies.proof.strata import difference_standardised, ratio_standardised
 from policies.proof.uncertainty import Systematic, Uncertain, contrast, footprint, one_arm, widened
 
 # reference mix ----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ingest.errors import PayloadError
 from ingest.kinds import kind
 from ingest.quality.scores import CATEGORIES as TAUGHT
 from ingest.shadow import labels, pairs
-from policies.proof.strata import SIZE_BAND_EDGES, size_band
+from policies.proof.bands import SIZE_BAND_EDGES, size_band
 from policies.router import CATEGORIES
 from tests.shadow.desks import pairs as made
 
