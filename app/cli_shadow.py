@@ -36,11 +36,8 @@ def report(
     json_: Json = False,
 ) -> None:
     """Say where a policy would have chosen otherwise, what that is worth, and what its gate says."""
-    with Client(load_settings()) as client:
-        if request is not None:
-            told = client.call("shadow.request", {"request_id": request})
-        else:
-            told = client.call("shadow.report", {"id": id})
+    explained = ("shadow.request", {"request_id": request}) if request is not None else ("shadow.report", {"id": id})
+    told = ask(*explained)
     if json_:
         out.document(told)
     elif request is not None:

@@ -94,8 +94,6 @@ def test_the_sample_is_asked_as_of_its_loading_because_nothing_was_known_before(
 def test_the_command_line_says_it_in_words_and_as_one_document(
     loaded: Desk, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from app import cli_shadow
-
     class Local:
         def __init__(self, _: object) -> None: ...
         def __enter__(self) -> Local:
@@ -105,7 +103,8 @@ def test_the_command_line_says_it_in_words_and_as_one_document(
         def call(self, name: str, params: dict[str, object] | None = None) -> dict[str, object]:
             return operate(loaded, name, params)
 
-    monkeypatch.setattr(cli_shadow, "Client", Local)
+    monkeypatch.setattr("app.client.Client", Local)
+    monkeypatch.setattr("app.cli_shadow.Client", Local)
     request = operate(loaded, "shadow.report")["newest"][0]["request_id"]
     words = ["shadow", *(request if w == "REQUEST" else w for w in command)]
     plain = CliRunner().invoke(app, words)
@@ -116,7 +115,6 @@ def test_the_command_line_says_it_in_words_and_as_one_document(
 
 
 def test_decide_and_pairs_on_the_command_line(loaded: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from app import cli_shadow
     from app.desk import local_operator
     from app.operations import call
 
@@ -129,7 +127,8 @@ def test_decide_and_pairs_on_the_command_line(loaded: Desk, tmp_path: Path, monk
         def call(self, name: str, params: dict[str, object] | None = None) -> dict[str, object]:
             return call(loaded, name, params or {}, local_operator("cli"))
 
-    monkeypatch.setattr(cli_shadow, "Client", Local)
+    monkeypatch.setattr("app.client.Client", Local)
+    monkeypatch.setattr("app.cli_shadow.Client", Local)
     done = CliRunner().invoke(app, ["shadow", "decide", "--json"])
     assert json.loads(done.stdout)["left"] == 0
     file = tmp_path / "pairs.csv"
