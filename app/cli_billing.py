@@ -31,14 +31,15 @@ def check(
     if json_:
         out.document(told)
     else:
-        _print_checks(told)
+        _print_checks(told, "/".join(name for name in (provider, account) if name))
     if told["holds"] is False:
         raise typer.Exit(1)
 
 
-def _print_checks(told: dict[str, Any]) -> None:
+def _print_checks(told: dict[str, Any], only: str) -> None:
     if not told["tariffs"]:
-        out.line("no tariff yet: import a usage export, completions or a file of kind tariffs")
+        of = f" of {only}" if only else ""
+        out.line(f"no tariff{of} yet: import a usage export, completions or a file of kind tariffs")
     else:
         out.grid(
             ["account", "basis", "from", "until", "USD/kWh", "flex x", "ceiling x", "rows", "explained", "at ceiling",
